@@ -1,5 +1,5 @@
-// assay drift: laws are told apart, a streamed kernel is the kernel, and errors of three kinds are found where they
-// are.
+// Drift: laws are told apart, a streamed kernel is the kernel, and errors of three kinds are found where they are. The
+// verb is in proptests/transcripts/drift.md.
 #include "judge/drift/drift.hpp"
 
 #include <gtest/gtest.h>
@@ -405,89 +405,6 @@ TEST(Drift, AStateInBf16Stagnates) {
   const Drift by_token = measure_drift(spec);
   EXPECT_EQ(by_token.series.front().fit->best().law, Law::linear);
   EXPECT_GT(last_error(by_token), 10 * last_error(by_chunk));
-}
-
-TEST(DriftCommand, PrintsEveryFormat) {
-  const std::vector<std::string> words = {"drift",          "gated_deltanet",
-                                          "--tokens",       "1024",
-                                          "--segment",      "128",
-                                          "--dim",          "4",
-                                          "--heads",        "2",
-                                          "--draws",        "3",
-                                          "--style",        "long_memory",
-                                          "--site",         "S=bf16",
-                                          "--predict-from", "256",
-                                          "--precision",    "fp32",
-                                          "--threads",      "1",
-                                          "--format"};
-  const auto in = [&](const char* format) {
-    std::vector<std::string> args = words;
-    args.emplace_back(format);
-    return run_assay(args);
-  };
-  const Ran json = in("json"), table = in("table"), markdown = in("markdown"), csv = in("csv");
-  EXPECT_EQ(json.code, exit_failed) << json.err;
-  const Json drift = Json::parse(json.out);
-  EXPECT_EQ(drift["format"], "assay-drift");
-  EXPECT_EQ(drift["site_formats"]["S"], "bf16");
-  EXPECT_EQ(drift["verdict"], "FAIL");
-  EXPECT_EQ(drift["sites"][0]["site"], "S");
-  EXPECT_LT(drift["first_past_budget"]["token"].get<long>(), 1024);
-  ASSERT_EQ(drift["series"].size(), 2U);
-  EXPECT_EQ(drift["series"][0]["tensor"], "o");
-  EXPECT_EQ(drift["series"][0]["windows"].back()["last"], 1023);
-  EXPECT_EQ(drift["series"][0]["fit"]["laws"].size(), std::size(all_laws));
-  const Json& prediction = drift["series"][0]["prediction"];
-  EXPECT_GT(prediction["ratio"].get<double>(), 0);
-  EXPECT_TRUE(prediction["determined"].is_boolean());
-  EXPECT_LE(prediction["low"].get<double>(), prediction["predicted"].get<double>());
-  EXPECT_GE(prediction["high"].get<double>(), prediction["predicted"].get<double>());
-  EXPECT_EQ(drift["sequences"], 8);
-  EXPECT_GT(drift["memory"].get<double>(), 0);
-  EXPECT_NE(table.out.find("\npast the budget: token "), std::string::npos);
-  EXPECT_NE(markdown.out.find("\nPast the budget: token "), std::string::npos);
-  for (const Ran* ran : {&table, &markdown})
-    EXPECT_NE(ran->out.find(drift["command"].get<std::string>()), std::string::npos);
-  EXPECT_EQ(csv.out.substr(0, csv.out.find('\n')), "tensor,first,last,tokens,error,law");
-  EXPECT_EQ(table.err, "");
-
-  // Neither the number of threads nor the second run changes a byte; the command printed makes the same.
-  std::vector<std::string> threads = words;
-  *(std::find(threads.begin(), threads.end(), "--threads") + 1) = "3";
-  threads.emplace_back("json");
-  EXPECT_EQ(run_assay(threads).out, json.out);
-  std::istringstream command(drift["command"].get<std::string>());
-  std::vector<std::string> again{std::istream_iterator<std::string>(command), {}};
-  again.erase(again.begin());
-  again.insert(again.end(), {"--format", "json"});
-  EXPECT_EQ(run_assay(again).out, json.out);
-}
-
-TEST(DriftCommand, RefusesInOneSentence) {
-  const std::pair<std::vector<std::string>, const char*> bad[] = {
-      {{"drift", "--mechanism", "softmax_attention"}, "softmax_attention is no recurrence"},
-      {{"drift", "--mechanism", "lla"}, "lla is no recurrence"},
-      {{"drift", "--mechanism", "mesanet"}, "mesanet is no recurrence"},
-      {{"drift", "--mechanism", "rls"}, "rls is no recurrence"},
-      {{"drift", "--mechanism", "nosuch"}, "there is no nosuch"},
-      {{"drift", "--mechanism", "linear_attention", "--param", "normalization=count"}, "own start"},
-      {{"drift", "--mechanism", "gla", "--form", "tiled"}, "gla has no tiled"},
-      {{"drift", "--mechanism", "gla", "--tile", "65"}, "there is no 65"},
-      {{"drift", "--mechanism", "gla", "--site", "S"}, "SITE=FORMAT"},
-      {{"drift", "--mechanism", "gla", "--site", "S=bf17"}, "there is no format bf17"},
-      {{"drift", "--mechanism", "gla", "--site", "nosuch=bf16"}, "has no site nosuch"},
-      {{"drift", "--mechanism", "gla", "--param", "window=3"}, "gla has no window"},
-      {{"drift", "--mechanism", "gla", "--draws", "2"}, "three or more"},
-      {{"drift", "--mechanism", "gla", "--dim", "200"}, "compiled in up to"},
-      {{"drift", "--mechanism", "gla", "--tokens", "0"}, "--tokens"},
-      {{"drift"}, "mechanism"},
-  };
-  for (const auto& [args, sentence] : bad) {
-    const Ran ran = run_assay(args);
-    EXPECT_EQ(ran.code, exit_usage) << sentence;
-    EXPECT_EQ(ran.out, "") << sentence;
-    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
-  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Programs that stay and answer case after case: the line protocol, and every way to break it.
+// Programs that stay and answer case after case: the line protocol, and every way to break it. What a check says of
+// them is in proptests/transcripts/kernel.md.
 #include "tools/run/kernel_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -10,9 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "files/case_file.hpp"
-#include "files/problem_file.hpp"
-#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
 
@@ -120,93 +118,6 @@ TEST_F(Loop, ends_with_its_input_and_leaves_nothing_running) {
     for (int i = 0; i < 500 && runs(pid); ++i) std::this_thread::sleep_for(10ms);
     EXPECT_FALSE(runs(pid)) << stubborn;
   }
-}
-
-/// A program of the shell and Python that answers every case of deltanet with zeros.
-class LoopChecked : public Loop {
- protected:
-  void SetUp() override {
-    Loop::SetUp();
-    ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "2,70,4/2,8,6", "--no-cotangents", "-o", path("case.st")}).code,
-              exit_passed);
-    Safetensors exact = answer_file(read_problem(read_safetensors(path("case.st")), "case"), Tier::w2, 1, "0");
-    std::erase_if(exact.tensors, [](const auto& tensor) { return tensor.first.find('.') != std::string::npos; });
-    write_safetensors(path("answer.st"), exact);
-  }
-  Ran check(const std::string& command, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> args = {"check", path("case.st"), "--kernel-loop", command};
-    args.insert(args.end(), more.begin(), more.end());
-    return run_assay(args);
-  }
-  void expect_refused(const std::string& command, const std::string& sentence) const {
-    const Ran ran = check(command);
-    EXPECT_EQ(ran.code, exit_usage) << ran.out;
-    EXPECT_EQ(ran.out, "");
-    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
-    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
-  }
-};
-
-TEST_F(LoopChecked, is_judged_as_any_kernel_is) {
-  const Ran ran = check(program("cp " + path("answer.st") + " $out; echo done"));
-  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-  EXPECT_NE(ran.out.find("\nPASS  2 tensors by the model"), std::string::npos) << ran.out;
-  expect_refused(program("echo done"), "--kernel-loop: the command has not written {out}");
-  expect_refused(program("echo x > $problem; cp " + path("answer.st") + " $out; echo done"),
-                 "--kernel-loop: the command has changed {case}");
-  expect_refused(program("echo x > $out; echo done"), "--kernel-loop: {out}: ");
-  expect_refused("python k.py {case} {out}", "--kernel-loop: the program reads the paths from its standard input");
-  EXPECT_NE(check("true", {"--kernel", "true"}).err.find("excludes"), std::string::npos);
-}
-
-/// As many runs as the search likes, of one process.
-TEST_F(LoopChecked, stays_while_a_smaller_case_is_looked_for) {
-  const std::string zeros = write("zeros.py", R"(
-import json, struct, sys
-print(1, file=open(sys.argv[1], "a"))
-for line in sys.stdin:
-    case, out = line.split()
-    with open(case, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    shapes = {"o": header["v"]["shape"], "final_state": header["initial_state"]["shape"]}
-    answer, at = {}, 0
-    for name, shape in shapes.items():
-        size = 4
-        for n in shape:
-            size *= n
-        answer[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
-        at += size
-    words = json.dumps(answer).encode()
-    with open(out, "wb") as file:
-        file.write(struct.pack("<Q", len(words)) + words + bytes(at))
-    print("done", flush=True)
-)");
-  const std::string command = "python3 " + zeros + ' ' + path("starts");
-  const Json smallest = Json::parse(check(command, {"--shrink", "--format", "json"}).out)["smallest"];
-  EXPECT_EQ(smallest["shape"], "1,1,1,1,1");
-  EXPECT_GE(smallest["runs"].get<int>(), 3);
-  EXPECT_EQ(starts(), 1);
-  // The search depends on how many runs it may make, and on no clock.
-  const Json short_search =
-      Json::parse(check(command, {"--shrink", "--shrink-runs", "1", "--format", "json"}).out)["smallest"];
-  EXPECT_EQ(short_search["runs"], 1);
-  EXPECT_TRUE(short_search["stopped"].get<bool>());
-  EXPECT_EQ(short_search["shape"], "1,70,1,8,6");
-}
-
-/// docs/examples/deltanet_loop.py, around another kernel than that of numpy.
-TEST_F(LoopChecked, is_what_the_example_does) {
-  std::filesystem::copy(std::filesystem::path(source_dir()) / "docs/examples/deltanet_loop.py", folder);
-  write("deltanet.py",
-        "import os, shutil\ndef answer(problem, out):\n"
-        "    if os.environ.get('ASSAY_BUG'):\n        raise ValueError('no\\nsuch size')\n"
-        "    shutil.copy('" +
-            path("answer.st") + "', out)\n");
-  const std::string command = "python3 " + path("deltanet_loop.py");
-  EXPECT_EQ(check(command).code, exit_passed) << check(command).err;
-  setenv("ASSAY_BUG", "1", 1);
-  expect_refused(command, "--kernel-loop: the program answers: error no such size");
-  unsetenv("ASSAY_BUG");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// assay report and its tables: every format read back, the same bits from any number of threads, exit codes.
+// assay report where a transcript does not do (proptests/transcripts/report.md): every kernel passes, every verdict is
+// printed in every format, and devices that are pretended.
 #include "tools/verbs/report.hpp"
 
 #include <gtest/gtest.h>
@@ -6,15 +7,10 @@
 #include <algorithm>
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -30,14 +26,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-Ran run_words(const std::string& line, bool terminal = false) {
+Ran run_words(const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> args;
   for (std::string word; words >> word;) args.push_back(word);
-  std::ostringstream out, err;
-  Console console{out, err, false, terminal};
-  const int code = run(all_verbs(), args, console);
-  return {code, out.str(), err.str()};
+  return run_assay(args);
 }
 
 /// RFC 4180, as another program would read it.
@@ -114,10 +107,8 @@ TEST(Table, formats_have_names_that_read_back) {
 
 // ---- the verb ----
 
-const std::string small = "report --precision bf16 --shape 1,40,2,16,16 --seed 3";
-
 TEST(Report, covers_every_form_and_tensor_and_passes) {
-  const Ran ran = run_words(small + " --format json");
+  const Ran ran = run_words("report --precision bf16 --shape 1,40,2,16,16 --seed 3 --format json");
   EXPECT_EQ(ran.code, exit_passed) << ran.out;
   EXPECT_EQ(ran.err, "");
   const Json report = Json::parse(ran.out);
@@ -143,237 +134,6 @@ TEST(Report, covers_every_form_and_tensor_and_passes) {
   for (const char* tensor : {"o", "d_q", "d_k", "d_v", "d_bandwidth"}) EXPECT_TRUE(has("softmax_attention", tensor));
   for (const char* tensor : {"o", "final_state", "d_q", "d_k", "d_v", "d_beta", "d_initial_state"})
     EXPECT_TRUE(has("deltanet", tensor));
-}
-
-/// Packed sequences, one of which has no token, behind arguments of every kind; and what stands in the way of others.
-TEST(Report, takes_arguments) {
-  const std::string words =
-      "report --mechanism softmax_attention --precision bf16 --shape 1,24,2,8,8 --style short_sequences --seed 0 "
-      "--param soft_cap=2 --with sink --with lse";
-  const Ran ran = run_words(words + " --format json");
-  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-  const Json report = Json::parse(ran.out);
-  EXPECT_EQ(report["style"], "short_sequences");
-  std::map<std::string, std::set<std::string>> tensors;
-  for (const Json& row : report["rows"]) {
-    tensors[row["form"]].insert(row["tensor"].get<std::string>());
-    EXPECT_EQ(row["mechanism"], "softmax_attention");
-    EXPECT_EQ(row["verdict"], "PASS");
-    EXPECT_NE(row["command"].get<std::string>().find("--param soft_cap=2 --with sink --with lse"), std::string::npos);
-  }
-  EXPECT_EQ(tensors["tiled"], (std::set<std::string>{"o", "lse", "d_q", "d_k", "d_v", "d_bandwidth", "d_sink"}));
-  EXPECT_EQ(tensors["split_decode"], (std::set<std::string>{"o", "lse"}));
-  const std::string table = run_words(words).out;
-  EXPECT_NE(table.find("softmax_attention with soft_cap, lse, sink, cu_seqlens tiled"), std::string::npos) << table;
-  EXPECT_NE(table.find("\nreproduce: build/assay " + words + '\n'), std::string::npos) << table;
-  // Who names no mechanism asks for those that take them.
-  std::set<std::string> takes;
-  const Ran every = run_words(
-      "report --precision bf16 --shape 1,9,1,8,8 --style short_sequences --param state_layout=v_first --format json");
-  const Json rows = Json::parse(every.out)["rows"];
-  for (const Json& row : rows) takes.insert(row["mechanism"].get<std::string>());
-  EXPECT_EQ(takes, (std::set<std::string>{"comba", "deltanet", "gated_deltanet", "gla", "kda", "linear_attention",
-                                          "mamba2", "retnet"}));
-  const auto refused = [](const std::string& line) {
-    const Ran refusal = run_words("report --precision bf16 " + line);
-    EXPECT_EQ(refusal.code, exit_usage) << line;
-    EXPECT_EQ(refusal.out, "") << line;
-    return refusal.err;
-  };
-  EXPECT_EQ(refused("--mechanism deltanet --with sink"),
-            "assay: --with: sink: deltanet does not take it: it has no scores\n");
-  EXPECT_NE(refused("--with sinks").find("did you mean sink?"), std::string::npos);
-  EXPECT_NE(refused("--mechanism lla --with bias").find("no kernel of ours takes lla with arguments"),
-            std::string::npos);
-}
-
-const std::string smaller = "report --mechanism deltanet --precision bf16 --precision fp32 --shape 1,20,2,16,16";
-
-TEST(Report, has_the_same_bits_from_any_number_of_threads) {
-  for (const char* format : {"table", "markdown", "json", "csv"}) {
-    const std::string line = smaller + " --format " + format;
-    EXPECT_EQ(run_words(line + " --threads 1").out, run_words(line + " --threads 3").out) << format;
-  }
-}
-
-/// Every kernel and precision has one line, and the table's is that of the machine formats.
-TEST(Report, says_what_the_problem_could_have_shown) {
-  const std::string words = "report --mechanism deltanet --form chunkwise --precision fp32,bf16 --shape 1,24,1,8,8";
-  const std::vector<std::string> lines = lines_of(run_words(words + " --rows").out);
-  const Json json = Json::parse(run_words(words + " --format json").out);
-  const std::string markdown = run_words(words + " --format markdown").out;
-  for (const std::string precision : {"fp32", "bf16"}) {
-    std::vector<std::string> said;
-    for (const std::string& line : lines)
-      if (line.starts_with("  detects  " + precision + ": ")) said.push_back(line);
-    ASSERT_EQ(said.size(), 1U) << precision;
-    EXPECT_NE(said[0].find("% too large; a mask 1 key short ("), std::string::npos) << said[0];
-    EXPECT_NE(said[0].find("; state in "), std::string::npos) << said[0];
-    EXPECT_NE(markdown.find("\n- " + said[0].substr(2) + "\n"), std::string::npos);
-    for (const Json& row : json["rows"]) {
-      if (row["precision"] != precision) continue;
-      EXPECT_TRUE(said[0].ends_with("; " + row["detects"].get<std::string>())) << row["detects"];
-    }
-  }
-}
-
-TEST(Report, csv_says_what_json_says) {
-  const Json report = Json::parse(run_words(smaller + " --format json").out);
-  const auto rows = read_csv(run_words(smaller + " --format csv").out);
-  ASSERT_EQ(rows.size(), report["rows"].size() + 1);
-  for (std::size_t r = 1; r < rows.size(); ++r) {
-    ASSERT_EQ(rows[r].size(), rows[0].size());
-    for (std::size_t c = 0; c < rows[r].size(); ++c) {
-      const Json& value = report["rows"][r - 1].at(rows[0][c]);
-      if (value.is_number())
-        EXPECT_EQ(std::stod(rows[r][c]), value.get<double>()) << rows[0][c];
-      else
-        EXPECT_EQ(rows[r][c], value.get<std::string>());
-    }
-  }
-}
-
-TEST(Report, every_row_is_made_again_by_its_own_command) {
-  const Json report = Json::parse(run_words(smaller + " --style repeated_keys --seed 5 --format json").out);
-  const std::string command = report["rows"].back()["command"].get<std::string>(), program = "build/assay ";
-  ASSERT_EQ(command.substr(0, program.size()), program);
-  const Json again = Json::parse(run_words(command.substr(program.size()) + " --format json").out);
-  EXPECT_EQ(again["rows"].back(), report["rows"].back());
-  EXPECT_EQ(again["command"], command);
-}
-
-/// Limits are further out where fewer false alarms are wanted, or where more kernels share them.
-TEST(Report, shares_its_rate_of_false_alarms) {
-  const std::string one = "report --mechanism deltanet --precision bf16 --shape 1,20,2,16,16";
-  const Json usual = Json::parse(run_words(one + " --format json").out),
-             more = Json::parse(run_words(one + " --format json --false-alarms 1e-3").out),
-             two = Json::parse(run_words(smaller + " --format json").out);
-  EXPECT_EQ(usual["false_alarm_rate"], 1e-6);
-  EXPECT_EQ(more["false_alarm_rate"], 1e-3);
-  EXPECT_NE(more["command"].get<std::string>().find(" --false-alarms 0.001"), std::string::npos) << more["command"];
-  int rows = 0;
-  for (const Json& row : usual["rows"]) {
-    const auto same = [&](const Json& report) {
-      return *std::find_if(report["rows"].begin(), report["rows"].end(), [&](const Json& r) {
-        return r["tensor"] == row["tensor"] && r["precision"] == row["precision"];
-      });
-    };
-    EXPECT_LT(same(more)["rms_limit"], row["rms_limit"]) << row["tensor"];
-    EXPECT_GT(same(two)["rms_limit"], row["rms_limit"]) << row["tensor"];
-    ++rows;
-  }
-  EXPECT_EQ(rows, 7);
-  EXPECT_NE(run_words(one).out.find(
-                "\nlimits    correct kernels fail, in any of these tensors, with a probability of 1e-06 at most\n"),
-            std::string::npos);
-}
-
-/// Limits of judge(), as C++ calls it, depend on the rate as well.
-TEST(Report, judge_takes_a_rate_of_false_alarms) {
-  Problem problem = listed_room("linear_attention")
-                        .make({"linear_attention", {1, 9, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 0, {}});
-  problem.cotangents.clear();
-  const KernelForm& form = find_kernels(kernel_rooms(), problem.mechanism)->forms.front();
-  const Answer got = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
-  const std::string tile(form.tiles[0]);
-  const auto limit = [&](double rate) {
-    const JudgeBy by{.contract = "bf16", .tile = tile, .tensors = {"o"}, .false_alarms = rate};
-    return judge(problem, got, by).rows.at(0).judgement.rms_limit;
-  };
-  EXPECT_LT(limit(1e-3), limit(false_alarm_rate));
-}
-
-TEST(Report, takes_a_tile) {
-  const std::string flags = "report --mechanism deltanet --precision bf16 --shape 1,20,2,16,16 --format json";
-  const Json report = Json::parse(run_words(flags + " --tile 16").out), usual = Json::parse(run_words(flags).out);
-  EXPECT_NE(report["rows"][0]["command"].get<std::string>().find(" --form chunkwise --tile 16 "), std::string::npos);
-  for (const Json& row : report["rows"]) EXPECT_EQ(row["tile"], "16");
-  EXPECT_NE(report["rows"], usual["rows"]);
-}
-
-TEST(Report, ends_with_the_line_that_reproduces_it) {
-  const auto lines = lines_of(run_words(smaller).out);
-  EXPECT_EQ(lines.back(), "reproduce: build/assay " + smaller + " --style normal --seed 0");
-}
-
-TEST(Report, takes_a_shape_that_a_form_cannot_run_as_unsupported) {
-  const Ran ran = run_words("report --mechanism deltanet --precision bf16 --shape 1,4/20,2,16,16");
-  EXPECT_EQ(ran.code, exit_failed);
-  EXPECT_NE(ran.out.find("UNSUPPORTED  deltanet chunkwise bf16 all tensors: "), std::string::npos) << ran.out;
-}
-
-TEST(Report, gives_decoding_the_last_queries) {
-  const Json report = Json::parse(
-      run_words("report --form split_decode --mechanism parallax --precision fp32 --shape 1,40,2,16,16 --format json")
-          .out);
-  ASSERT_FALSE(report["rows"].empty());
-  EXPECT_EQ(report["rows"][0]["shape"], "1,4/40,2,16,16");
-  EXPECT_EQ(
-      report["rows"][0]["command"],
-      "build/assay report --mechanism parallax --form split_decode --precision fp32 --shape 1,4/40,2,16,16 --style "
-      "normal --seed 0");
-}
-
-TEST(Report, judges_an_unstable_form_by_a_healthy_one_where_it_is_asked_for) {
-  const std::string dead = "report --mechanism mdn --precision fp32 --shape 1,40,2,16,16 --style dead_memory";
-  const Json healthy = Json::parse(run_words(dead + " --format json").out);
-  EXPECT_TRUE(healthy["passed"].get<bool>());
-  for (const Json& row : healthy["rows"]) {
-    EXPECT_EQ(row["form"], "chunkwise");
-    EXPECT_EQ(row["judged_by"], "");
-  }
-  const Ran ran = run_words(dead + " --form log_domain --format json");
-  EXPECT_EQ(ran.code, exit_failed);
-  const Json rows = Json::parse(ran.out)["rows"];
-  ASSERT_EQ(rows.size(), healthy["rows"].size());
-  for (const Json& row : rows) {
-    const bool gradient = row["tensor"].get<std::string>().starts_with("d_");
-    EXPECT_TRUE(gradient || row["verdict"] == "FAIL") << row["tensor"];
-    EXPECT_EQ(row["judged_by"], "chunkwise");
-  }
-  EXPECT_NE(run_words(dead + " --form log_domain").out.find(", judged by the spread of chunkwise\n"),
-            std::string::npos);
-}
-
-TEST(Report, takes_the_settings_of_a_mechanism) {
-  const std::string plain =
-      "report --mechanism parallax --form tiled --precision fp32 --shape 1,40,2,16,16 --format json";
-  const Json report = Json::parse(run_words(plain + " --param window=3 --param bandwidth=2.5").out);
-  const Json other = Json::parse(run_words(plain).out);
-  const auto command = report["command"].get<std::string>();
-  EXPECT_NE(command.find("--param bandwidth=2.5 --param window=3"), std::string::npos) << command;
-  EXPECT_NE(report["rows"][0]["max_error"], other["rows"][0]["max_error"]);
-  for (const char* bad : {"window", "=3", "window=0", "window=wide", "tail=3"}) {
-    const Ran ran = run_words(plain + " --param " + bad);
-    EXPECT_EQ(ran.code, exit_usage) << bad;
-    EXPECT_NE(ran.err.find("--param"), std::string::npos) << ran.err;
-  }
-}
-
-TEST(Report, refuses_bad_usage_in_one_sentence) {
-  for (const char* flags :
-       {"--mechanism nothing", "--form nothing", "--precision fp12", "--shape 1,2,3", "--shape 0,1,1,1,1",
-        "--style odd", "--format xml", "--tile 17", "--false-alarms 0", "--false-alarms 0.2", "--threads -1",
-        "--seed x", "--unknown", "-o /nonexistent/report.txt"}) {
-    const Ran ran = run_words(std::string("report ") + flags);
-    EXPECT_EQ(ran.code, exit_usage) << flags;
-    EXPECT_EQ(ran.out, "") << flags;
-    EXPECT_FALSE(ran.err.empty()) << flags;
-  }
-}
-
-TEST(Report, writes_a_file_under_its_name_and_nothing_beside_it) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "assay_report";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  const Ran ran = run_words(smaller + " --format csv -o " + (folder / "report.csv").string());
-  EXPECT_EQ(ran.code, exit_passed);
-  EXPECT_EQ(ran.out, "");
-  std::ostringstream written;
-  written << std::ifstream(folder / "report.csv").rdbuf();
-  EXPECT_EQ(written.str(), run_words(smaller + " --format csv").out);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-  std::filesystem::remove_all(folder);
 }
 
 Report one_of_each_verdict() {
@@ -439,25 +199,6 @@ TEST(Report, prints_every_verdict_with_its_reason_and_command) {
 
 // ---- the matrix of verdicts ----
 
-TEST(ReportMatrix, is_all_that_is_printed_of_what_passes) {
-  const Ran ran = run_words(smaller + " --device cpu");
-  EXPECT_EQ(ran.code, exit_passed);
-  EXPECT_EQ(ran.err, "");
-  EXPECT_EQ(ran.out,
-            "assay report: kernels, run on the CPU executor, against the oracle\n"
-            "inputs    style normal, seed 0, rounded once to the precision\n"
-            "limits    correct kernels fail, in any of these tensors, with a probability of 1e-06 at most\n"
-            "verdicts  the worst of a kernel's tensors, and how many do not pass\n"
-            "rows      of what does not pass; --rows prints all, with their errors\n"
-            "\n"
-            "kernel              fp32  bf16\n"
-            "deltanet chunkwise  PASS  PASS\n"
-            "\n"
-            "14 tensors: 14 PASS\n"
-            "reproduce: build/assay report --mechanism deltanet --precision bf16 --precision fp32 --device cpu --shape "
-            "1,20,2,16,16 --style normal --seed 0\n");
-}
-
 /// How many of a page's rows of tensors have this verdict.
 std::ptrdiff_t rows_in(const std::string& page, const std::string& verdict) {
   const std::vector<std::string> lines = lines_of(page);
@@ -480,18 +221,6 @@ TEST(ReportMatrix, is_followed_by_the_rows_of_what_does_not_pass) {
   EXPECT_LT(brief.find("\nroom form  FAIL 5\n"), brief.find("\ncolumns   rel.error"));
   EXPECT_EQ(brief.find("\nrel.error, rms"), std::string::npos);
   EXPECT_NE(whole.find("\nrel.error, rms"), std::string::npos);
-}
-
-TEST(ReportMatrix, rows_prints_every_tensor) {
-  const Json json = Json::parse(run_words(smaller + " --format json").out);
-  const std::string brief = run_words(smaller).out, whole = run_words(smaller + " --rows").out;
-  EXPECT_TRUE(whole.ends_with(" --seed 0 --rows\n")) << whole;
-  EXPECT_EQ(rows_in(whole, "PASS"), static_cast<std::ptrdiff_t>(json["rows"].size())) << whole;
-  EXPECT_EQ(rows_in(brief, "PASS"), 0) << brief;
-  EXPECT_EQ(run_words(smaller + " --rows --format json").out, run_words(smaller + " --format json").out);
-  const std::string why = run_words(smaller + " --why").out;
-  EXPECT_NE(why.find("\nwhy   deltanet chunkwise bf16 o: "), std::string::npos) << why;
-  EXPECT_NE(why.find("%  PASS\n"), std::string::npos) << why;
 }
 
 TEST(ReportMatrix, names_the_worst_verdict_and_fits_a_terminal) {
@@ -524,77 +253,11 @@ TEST(ReportMatrix, names_the_worst_verdict_and_fits_a_terminal) {
   for (const std::string& line : lines_of(all)) EXPECT_LE(line.size(), terminal_width) << line;
 }
 
-// ---- colours ----
-
-/// Sets or, with null, removes a variable of the environment, and puts it back.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  Variable(const Variable&) = delete;
-  Variable(Variable&&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  Variable& operator=(Variable&&) = delete;
-  ~Variable() { set(old_ ? old_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) const {
-    if (value == nullptr)
-      unsetenv(name_);
-    else
-      setenv(name_, value, 1);
-  }
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
-/// What `line` prints where standard output is a terminal.
-std::string on_terminal(const std::string& line, const char* no_color = nullptr, const char* term = "xterm") {
-  const Variable first("NO_COLOR", no_color), second("TERM", term);
-  return run_words(line, true).out;
-}
-
-TEST(Colours, are_of_verdicts_on_a_terminal_alone) {
-  const std::string plain = run_words(smaller).out, shown = on_terminal(smaller);
-  EXPECT_EQ(plain.find('\033'), std::string::npos);
-  EXPECT_NE(shown.find("\ndeltanet chunkwise  \033[32mPASS\033[0m  \033[32mPASS\033[0m\n"), std::string::npos) << shown;
-  EXPECT_EQ(std::regex_replace(shown, std::regex("\033\\[[0-9]*m"), ""), plain);
+TEST(ReportMatrix, has_colours_of_verdicts) {
   const std::string wrong = print(one_of_each_verdict(), RowsFormat::table, false, true);
   for (const char* said : {"\nroom form  \033[31mFAIL 5\033[0m\n", "  \033[33mUNDECIDED\033[0m\n",
                            "\n\033[33mVACUOUS\033[0m  room form bf16 o: ", "\n\033[35mUNSUPPORTED\033[0m  room form "})
     EXPECT_NE(wrong.find(said), std::string::npos) << wrong;
-}
-
-TEST(Colours, are_off_where_nobody_can_see_or_wants_them) {
-  const std::string plain = run_words(smaller).out;
-  EXPECT_EQ(on_terminal(smaller, "1"), plain);
-  EXPECT_EQ(on_terminal(smaller, "0"), plain);
-  EXPECT_EQ(on_terminal(smaller, ""), plain);
-  EXPECT_EQ(on_terminal(smaller, nullptr, "dumb"), plain);
-  EXPECT_EQ(on_terminal(smaller, nullptr, nullptr), plain);
-  for (const std::string format : {"markdown", "html", "json", "csv", "junit", "sarif", "github"})
-    EXPECT_EQ(on_terminal((smaller + " --format ").append(format)).find('\033'), std::string::npos) << format;
-  const auto file = std::filesystem::path(testing::TempDir()) / "assay_colours.txt";
-  EXPECT_EQ(on_terminal(smaller + " -o " + file.string()), "");
-  std::ostringstream written;
-  written << std::ifstream(file).rdbuf();
-  EXPECT_EQ(written.str(), plain);
-  std::filesystem::remove(file);
-}
-
-TEST(Colours, are_those_of_check_as_well) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "assay_colours";
-  std::filesystem::create_directories(folder);
-  const std::string in = (folder / "case.safetensors").string(), out = (folder / "out.safetensors").string();
-  ASSERT_EQ(run_words("case deltanet --shape 1,8,1,4 -o " + in).code, exit_passed);
-  ASSERT_EQ(run_words("oracle " + in + " -o " + out).code, exit_passed);
-  const std::string line = "check " + in + ' ' + out + " --contract bf16";
-  EXPECT_NE(on_terminal(line).find("\n\033[32mPASS\033[0m  "), std::string::npos);
-  EXPECT_EQ(run_words(line).out.find('\033'), std::string::npos);
-  EXPECT_EQ(on_terminal(line, "1").find('\033'), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 /// Characters that XML, URIs and workflow commands give a meaning.
@@ -637,19 +300,6 @@ TEST(Report, junit_counts_every_verdict) {
   const auto& fail = failure->second.get_child("failure");
   EXPECT_EQ(fail.get<std::string>("<xmlattr>.message"), "<a> & \"b\" 'c', 100%: ??");
   EXPECT_EQ(fail.data(), "<a> & \"b\" 'c', 100%: ??\nwhere: head 1 of 2\nreproduce: build/assay report --seed 0");
-}
-
-TEST(Report, junit_has_a_suite_for_each_kernel_and_precision) {
-  std::istringstream in(run_words(smaller + " --format junit").out);
-  boost::property_tree::ptree xml;
-  read_xml(in, xml);
-  std::vector<std::string> names;
-  int tests = 0;
-  for (const auto& [name, suite] : xml.get_child("testsuites"))
-    if (name == "testsuite")
-      names.push_back(suite.get<std::string>("<xmlattr>.name")), tests += suite.get<int>("<xmlattr>.tests");
-  EXPECT_EQ(names, (std::vector<std::string>{"deltanet chunkwise fp32", "deltanet chunkwise bf16"}));
-  EXPECT_EQ(xml.get<int>("testsuites.<xmlattr>.tests"), tests);
 }
 
 TEST(Report, sarif_has_a_result_for_what_does_not_pass) {
@@ -765,60 +415,6 @@ TEST(Report, html_is_one_page_for_itself) {
           EXPECT_EQ(line.get<std::string>("<xmlattr>.class", ""), verdicts.back() == "PASS" ? "" : "wrong");
         }
   EXPECT_EQ(verdicts, (std::vector<std::string>{"PASS", "FAIL", "VACUOUS", "UNDECIDED", "UNSUPPORTED", "ERROR"}));
-}
-
-TEST(Report, html_has_a_table_for_each_kernel) {
-  const Ran ran = run_words(smaller + " --format html");
-  EXPECT_EQ(ran.code, exit_passed);
-  EXPECT_TRUE(well_formed(ran.out));
-  const std::string text = run_words(smaller + " --rows").out;
-  int seen = 0;
-  for (const std::string& line : lines_of(text)) {
-    std::string said;
-    if (line.starts_with("deltanet chunkwise, tile")) said = "<h2>" + line + "</h2>";
-    if (line.starts_with("  detects")) said = line.substr(2);
-    if (line.starts_with("reproduce: ")) said = "<pre>" + line.substr(0, line.size() - 7) + "</pre>";  // no --rows
-    if (said.empty()) continue;
-    ++seen;
-    EXPECT_NE(ran.out.find(said), std::string::npos) << said;
-  }
-  EXPECT_EQ(seen, 4);  // the kernel, what its two precisions detect, the command
-}
-
-// ---- shares ----
-
-TEST(Report, shares_make_the_page_of_one_process) {
-  const std::string words =
-      "report --mechanism deltanet --mechanism kda --precision fp32 --precision bf16 --shape 1,17,2,8,8 --format json";
-  const std::string whole = run_words(words).out;
-  const std::string folder = testing::TempDir() + "assay_shares_";
-  for (const int parts : {2, 5}) {  // of four kernels and precisions: some shares are empty
-    std::string files;
-    for (int part = parts; part >= 1; --part) {
-      const std::string file = text(folder, "part", part, "of", parts, ".json");
-      const Ran ran = run_words(text(words, " --shard ", part, '/', parts, " -o ", file));
-      EXPECT_LE(ran.code, exit_failed) << ran.err;
-      files += ' ' + file;
-    }
-    const Ran ran = run_words("merge" + files);
-    EXPECT_EQ(ran.code, exit_passed) << ran.err;
-    EXPECT_EQ(ran.out, whole);
-  }
-  const std::string one = folder + "part1of2.json", other = folder + "part1of5.json", text_file = folder + "text";
-  std::ofstream(text_file) << "{";
-  for (const auto& [files, said] :
-       std::vector<std::pair<std::string, std::string>>{{one, "merge: share 2 of 2 is missing"},
-                                                        {(one + ' ').append(one), "is the same share as"},
-                                                        {(one + ' ').append(other), "is of another run than"},
-                                                        {text_file, "assay_shares_text"}}) {
-    const Ran ran = run_words("merge " + files);
-    EXPECT_EQ(ran.code, exit_usage);
-    EXPECT_NE(ran.err.find(said), std::string::npos) << ran.err;
-  }
-  EXPECT_NE(run_words("report --shard 1/2").err.find("--shard: needs --format json"), std::string::npos);
-  for (const std::string bad : {"0/2", "3/2", "x", "1/", "1/2x", "-1/2"})
-    EXPECT_NE(run_words("report --format json --shard=" + bad).err.find("--shard: expected 2/8"), std::string::npos)
-        << bad;
 }
 
 // ---- a device ----

@@ -1,4 +1,5 @@
 // assay check --sample: some parts of a case, judged as all of it would be, and chosen when it is too late to cheat.
+// Its words are in proptests/transcripts/check.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include "files/problem_file.hpp"
 #include "files/sampled_parts.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -105,23 +105,6 @@ TEST_F(Sample, passes_what_is_healthy) {
   }
 }
 
-/// A fault is named by where it lies in the whole case.
-TEST_F(Sample, names_places_of_the_whole) {
-  make("deltanet", "3,20,4/2,8", {"--no-cotangents"});
-  answer([](const At& at) { return at.by_token && at.index == std::vector{2, 11, 3, 5}; });
-  int found = 0;
-  for (int seed = 0; seed < 40 && found == 0; ++seed) {
-    const Ran sampled = check({"--sample", "1", "--sample-seed", std::to_string(seed)});
-    if (sampled.code == exit_passed) continue;
-    found = 1;
-    EXPECT_NE(sampled.out.find("[2][11][3][5] is 0, expected"), std::string::npos) << sampled.out;
-    EXPECT_NE(sampled.out.find("0: heads 2..3 of sequence 2"), std::string::npos) << sampled.out;
-    EXPECT_NE(sampled.out.find(text(" --sample 1 --sample-seed ", seed, " --form")), std::string::npos) << sampled.out;
-  }
-  EXPECT_EQ(found, 1) << "a part of six in forty samples";
-  EXPECT_EQ(check({"--sample", "6"}).code, exit_failed);
-}
-
 /// What only a case of production size shows, with the sizes that it takes scaled down: an index past 2^31 wraps, a
 /// grid ends at 65,535 blocks, a second split of the keys is not added. The first two are the last part's, the third
 /// everybody's.
@@ -203,18 +186,6 @@ TEST_F(Sample, is_secret_and_can_be_repeated) {
   EXPECT_EQ(seeds.size(), 3U);
 }
 
-/// A command gets the whole case, and so does a plugin.
-TEST_F(Sample, runs_a_kernel_on_the_whole_case) {
-  make("deltanet", "2,20,4/2,8", {"--no-cotangents"});
-  answer();
-  const std::string copy = "cp {case} " + path("seen.st") + " && cp " + path("out.st") + " {out}";
-  const Ran ran = run_assay({"check", path("case.st"), "--kernel", copy, "--sample", "2"});
-  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-  EXPECT_EQ(read_safetensors(path("seen.st")).tensors.at("v").shape, (std::vector{2, 20, 4, 8}));
-  const Ran plugin = run_assay({"check", path("case.st"), "--plugin", plugin_built("wrong"), "--sample", "2"});
-  EXPECT_EQ(plugin.code, exit_passed) << plugin.out << plugin.err;
-}
-
 /// A block of query rows is a smaller case: o and d_q are judged, and what all rows add to is named.
 TEST_F(Sample, of_query_rows_passes_what_is_healthy) {
   for (const char* mechanism : {"softmax_attention", "parallax", "lla"})
@@ -279,29 +250,6 @@ TEST_F(Sample, of_query_rows_finds_what_lies_in_them) {
   }
   EXPECT_GT(found, 0);
   EXPECT_EQ(blocks, (std::set<int>{0, 10, 20, 30, 40}));
-}
-
-TEST_F(Sample, refuses_in_one_sentence) {
-  make("deltanet", "2,20,4/2,8", {"--no-cotangents"});
-  answer();
-  const auto refused = [&](const std::vector<std::string>& args, const std::string& part) {
-    const Ran ran = check(args);
-    EXPECT_EQ(ran.code, exit_usage);
-    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
-    EXPECT_NE(ran.err.find(part), std::string::npos) << ran.err;
-  };
-  refused({"--sample", "5"}, "--sample: expected 1 to 4, the parts of this case");
-  refused({"--sample-seed", "5"}, "--sample-seed: expected with --sample or --sample-rows");
-  refused({"--sample-rows", "5"}, "--sample-rows: expected attention with as many queries as keys: what a recurrence");
-  refused({"--sample", "2", "--shrink"}, "leave out --sample");
-  Safetensors out = read_safetensors(path("out.st"));
-  out.tensors.at("o").shape = {2, 4, 20, 8};
-  write_safetensors(path("out.st"), out);
-  refused({"--sample", "2"}, "tensor o: expected shape [2, 20, 4, 8], got [2, 4, 20, 8]; that is [B, H, T, V]");
-  make("softmax_attention", "2,20,4/2,8", {"--no-cotangents", "--layout", "bhtd"});
-  refused({"--sample", "2"}, "--sample: expected layout bthd, got bhtd");
-  make("softmax_attention", "2,20,4/2,8", {"--no-cotangents", "--with", "sink"});
-  refused({"--sample", "2"}, "--sample: a case with arguments cannot be taken apart");
 }
 
 }  // namespace

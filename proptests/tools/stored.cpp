@@ -114,37 +114,5 @@ TEST(Stored, a_wrong_answer_fails_in_few_bits) {
   }
 }
 
-using StoredFiles = CliFiles;
-
-TEST_F(StoredFiles, the_page_says_what_was_stored) {
-  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,40,2,8", "--no-cotangents", "-o", path("case.st")}).code,
-            exit_passed);
-  CaseTrial trial(read_safetensors(path("case.st")), {.threads = 1}, "case");
-  trial.prepare();
-  Safetensors out = exact_answer(trial, "BF16");
-  write_safetensors(path("out.st"), out);
-  const auto check = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"check", path("case.st"), path("out.st")};
-    args.insert(args.end(), more.begin(), more.end());
-    return run_assay(args);
-  };
-  for (const char* format : {"table", "markdown", "html", "csv", "junit", "sarif", "github"}) {
-    const Ran ran = check({"--format", format});
-    EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-    const std::string said = ran.out + ran.err;
-    EXPECT_NE(said.find("final_state: stored in bf16, the contract's in fp32; one rounding to that is allowed"),
-              std::string::npos)
-        << said;
-  }
-  const Ran ran = check({"--format", "json"});
-  EXPECT_EQ(ran.err, "");
-  const Json page = Json::parse(ran.out);
-  EXPECT_EQ(page["stored"], (Json{{"final_state", "bf16"}, {"o", "bf16"}}));
-  EXPECT_EQ(page["not_judged"], Json::array());
-  const Ran strict = check({"--strict-dtypes"});
-  EXPECT_EQ(strict.code, exit_failed);
-  EXPECT_NE(strict.out.find(" --strict-dtypes"), std::string::npos) << strict.out;
-}
-
 }  // namespace
 }  // namespace assay

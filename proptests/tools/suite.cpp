@@ -1,4 +1,5 @@
-// assay suite: eight cases, one verdict; which cases these are is what was measured.
+// assay suite: every suite finds what is planted, and which cases these are is what was measured. Its words are in
+// proptests/transcripts/suite.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,119 +113,6 @@ TEST_P(EverySuite, passes_the_oracle_rounded_and_fails_what_is_planted) {
 
 INSTANTIATE_TEST_SUITE_P(Of, EverySuite, testing::ValuesIn(mechanisms()),
                          [](const testing::TestParamInfo<std::string>& of) { return of.param; });
-
-TEST_F(SuiteRun, has_one_verdict_and_one_table) {
-  write_cases("retnet", {"--no-cotangents"});
-  answer_all();
-  const std::vector<std::string> args = {"retnet", "--answers", folder.string(), "--head-dim", "8"};
-  const Ran right = suite(args);
-  EXPECT_EQ(right.code, exit_passed) << right.out << right.err;
-  EXPECT_NE(right.out.find("\n8 cases: all PASS\n"), std::string::npos) << right.out;
-  std::filesystem::copy(path("out2.safetensors"), path("spare"));
-  Safetensors out = read_safetensors(path("out2.safetensors"));
-  Array o = load("o", out.tensors.at("o"));
-  for (double& x : o.data) x *= -1;
-  out.tensors.at("o") = store(o, "BF16");
-  write_safetensors(path("out2.safetensors"), out);
-  const Ran wrong = suite(args);
-  EXPECT_EQ(wrong.code, exit_failed) << wrong.out;
-  for (const std::string& part :
-       {std::string("\n8 cases: 7 PASS, 1 not\n"), std::string("FAIL  retnet chunkwise, case 2, bf16 o: "),
-        std::string("FAIL  o is wrong "), std::string("looks like the sign reversed"),
-        "build/assay suite retnet --answers " + folder.string() + " --head-dim 8 --case 2\n"})
-    EXPECT_NE(wrong.out.find(part), std::string::npos) << part << '\n' << wrong.out;
-  // Only that one, in every format.
-  for (const char* format : {"table", "markdown", "html", "json", "csv", "junit", "sarif", "github"}) {
-    const Ran one = suite(args, {"--case", "2", "--tensor", "o", "--format", format});
-    EXPECT_EQ(one.code, exit_failed) << one.err;
-    EXPECT_NE(one.out.find("case 2"), std::string::npos) << one.out;
-  }
-  std::filesystem::remove(path("out2.safetensors"));
-  const Ran missing = suite(args);
-  EXPECT_EQ(missing.code, exit_failed) << missing.err;
-  EXPECT_NE(missing.out.find("out2.safetensors: cannot be read"), std::string::npos) << missing.out;
-}
-
-TEST_F(SuiteRun, runs_a_kernel_that_stays) {
-  write_cases("retnet", {"--no-cotangents"});
-  answer_all();
-  // It knows the answers by the digests of the cases.
-  const std::string script = write("kernel.sh", "echo >> " + path("starts") +
-                                                    "\nwhile read -r case out; do for n in 1 2 3 4 5 6 7 8; do cmp -s "
-                                                    "$case " +
-                                                    folder.string() + "/case$n.safetensors && cp " + folder.string() +
-                                                    "/out$n.safetensors $out; done; echo done; done\n");
-  const Ran ran = suite({"retnet", "--kernel-loop", "sh " + script, "--head-dim", "8", "--no-cotangents"});
-  EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
-  EXPECT_EQ(read("starts"), "\n");
-  // A size that is not taken is an error of one case; none that is, an error of all.
-  const Ran none = suite({"retnet", "--kernel", "exit 3 # {case} {out}", "--head-dim", "8"});
-  EXPECT_EQ(none.code, exit_usage);
-  EXPECT_EQ(none.err, "assay: --kernel: the command ended with exit code 3\n");
-}
-
-TEST_F(SuiteRun, refuses_in_one_sentence) {
-  const auto refused = [&](const std::vector<std::string>& args, const std::string& sentence) {
-    const Ran ran = suite(args);
-    EXPECT_EQ(ran.code, exit_usage) << ran.out;
-    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
-    EXPECT_NE(ran.err.find(sentence), std::string::npos) << ran.err;
-  };
-  refused({}, "suite: expected a mechanism");
-  refused({"deltanett", "--kernel", "{case} {out}"}, "did you mean deltanet?");
-  refused({"rmsnorm", "--kernel", "{case} {out}"}, "suite: rmsnorm has no kernel and so no contract to judge by");
-  refused({"deltanet"}, "suite: expected one of --kernel, --kernel-loop, --plugin, --answers and --write-cases");
-  refused({"deltanet", "--kernel", "true"}, "--kernel: expected {case} and {out} in the command");
-  refused({"deltanet", "--kernel", "{case} {out}", "--case", "9"}, "--case: expected numbers from 1 to 8");
-  refused({"deltanet", "--kernel", "{case} {out}", "--param", "nothing=1"}, "--param: deltanet has no nothing");
-  refused({"gla", "--kernel", "{case} {out}", "--settings"}, "--settings: gla has none");
-  refused({"deltanet", "--answers", folder.string()},
-          "case1.safetensors: missing; `assay suite deltanet --write-cases");
-  write_cases("retnet");
-  refused({"deltanet", "--answers", folder.string()}, "is not case 1 of the suite of deltanet");
-}
-
-/// Of kernels with arguments: the same eight, drawn with them, judged by the model.
-TEST_F(SuiteRun, has_the_arguments_that_are_asked_for) {
-  const std::vector<std::string> with = {"--param", "soft_cap=2", "--with", "sink", "--no-cotangents"};
-  write_cases("softmax_attention", with);
-  const auto answer = [&](int number, const std::string& cap) {
-    const std::string n = std::to_string(number) + ".safetensors";
-    Safetensors file = read_safetensors(path("case" + n));
-    ASSERT_TRUE(file.tensors.contains("sink"));
-    Json params = Json::parse(file.metadata.at("params"));
-    params["soft_cap"] = cap, file.metadata["params"] = params.dump();
-    write_safetensors(path("misread"), file);
-    ASSERT_EQ(run_assay({"oracle", path("misread"), "-o", path("out" + n)}).code, exit_passed);
-  };
-  answer(2, "2"), answer(6, "2");  // 64 tokens and one, for time
-  std::vector<std::string> args = {"softmax_attention", "--answers", folder.string(), "--head-dim", "8"};
-  EXPECT_NE(suite(args).err.find("is not case 1 of the suite of softmax_attention"), std::string::npos);
-  args.insert(args.end(), with.begin(), with.end());
-  args.insert(args.end(), {"--case", "2", "--case", "6", "--format", "json"});
-  const Ran right = suite(args);
-  ASSERT_EQ(right.code, exit_passed) << right.out << right.err;
-  const auto command = Json::parse(right.out)["cases"][0]["command"].get<std::string>();
-  EXPECT_NE(command.find(" --param soft_cap=2 --with sink --no-cotangents -o "), std::string::npos) << command;
-  answer(2, "2.1");
-  const Json all = Json::parse(suite(args).out);
-  EXPECT_EQ(all["cases"][0]["verdict"], "FAIL");
-  EXPECT_EQ(all["cases"][1]["verdict"], "PASS");
-  const Ran refused = suite({"deltanet", "--kernel", "{case} {out}", "--with", "sink"});
-  EXPECT_EQ(refused.code, exit_usage);
-  EXPECT_NE(refused.err.find("sink: deltanet does not take it: it has no scores"), std::string::npos) << refused.err;
-}
-
-TEST_F(SuiteRun, has_the_cases_that_are_asked_for) {
-  write_cases("deltanet", {"--precision", "fp32", "--seed", "5", "--no-groups", "--no-cotangents"});
-  for (int number = 1; number <= suite_size; ++number) {
-    const ProblemFile file = read_case(number);
-    EXPECT_EQ(file.metadata.at("precision"), "fp32");
-    EXPECT_EQ(file.metadata.at("seed"), "5");
-    EXPECT_EQ(file.heads, file.shared_heads);
-    EXPECT_TRUE(file.problem.cotangents.empty());
-  }
-}
 
 /// Every mechanism with kernels has eight cases, each of which can be made; the page says which.
 TEST(SuiteTable, has_every_mechanism) {

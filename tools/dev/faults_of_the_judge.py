@@ -8,8 +8,8 @@
 
 A fault is a piece of a source file and what stands there instead. All are compiled into one build, each behind a question
 for the environment variable ASSAY_PLANTED_FAULT; a test runs with one of them awake. Of the tests that come to it the
-shortest run first, until one fails. What noticed a fault is kept in BUILD/killed.json and tried first the next time. Tests
-of the Python package, of the pages' commands and of program.sh do not run.
+shortest run first, until one fails. What noticed a fault is kept in BUILD/killed.json and tried first the next time. Each page
+of proptests/transcripts is a test; those of the Python package, of the other pages' commands and of program.sh do not run.
 """
 import argparse
 import concurrent.futures
@@ -26,7 +26,9 @@ import second_tree
 
 ROOT = second_tree.ROOT
 FAULTS = ROOT / "proptests" / "judge" / "planted_faults.json"
-PARTS = ["hostile", "fixtures", "judge", "arguments", "words", "language", "core", "tools", "oracles", "rooms", "kernels"]
+PROGRAMS = ["hostile", "fixtures", "judge", "arguments", "words", "language", "core", "tools", "oracles", "rooms", "kernels"]
+TRANSCRIPTS = "transcripts"
+PARTS = [*PROGRAMS, TRANSCRIPTS]
 BATCHES = [5, 60, float("inf")]  # seconds of tests that run one after the other before it is looked whether one failed
 LONGEST = 900  # seconds of a batch: what hangs is noticed
 ASKS = """#pragma once
@@ -85,24 +87,32 @@ def build(folder, faults, jobs):
     tree = source / "build"
     subprocess.run(["cmake", "-S", source, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DASSAY_CUDA=OFF", "-DASSAY_WERROR=ON"],
                    check=True)
-    targets = ["assay", "assay-lab"] + [f"test_{part}" for part in PARTS]
+    targets = ["assay", "assay-lab"] + [f"test_{part}" for part in PROGRAMS]
     subprocess.run(["cmake", "--build", tree, f"-j{jobs}", "--target", *targets], check=True)
+
+
+def command_of(programs, part, tests):
+    if part == TRANSCRIPTS:
+        walk = [sys.executable, ROOT / "tools" / "dev" / "walk_pages.py", "--tool", programs.parent / "assay"]
+        return [*walk, *(f"proptests/{TRANSCRIPTS}/{name}.md" for name in tests)]
+    return [programs / f"test_{part}", "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={':'.join(tests)}"]
 
 
 def ran(programs, part, tests, **own):
     """What ended: the process, or None after LONGEST seconds."""
     with tempfile.TemporaryDirectory() as cache:  # a cache of the judge's would outlive the fault
         own = {"XDG_CACHE_HOME": cache, "ASSAY_SEED": "planted", **own}
-        command = [programs / f"test_{part}", "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={':'.join(tests)}"]
         try:
-            return subprocess.run(command, cwd=programs, env=os.environ | own, capture_output=True, text=True, errors="replace",
+            return subprocess.run(command_of(programs, part, tests), cwd=programs, env=os.environ | own, capture_output=True, text=True, errors="replace",
                                   timeout=LONGEST, check=False)
         except subprocess.TimeoutExpired:
             return None
 
 
-def tests_of(program):
-    return named(subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout)
+def tests_of(programs, part):
+    if part == TRANSCRIPTS:
+        return sorted(page.stem for page in (ROOT / "proptests" / TRANSCRIPTS).glob("*.md"))
+    return named(subprocess.run([programs / f"test_{part}", "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout)
 
 
 def named(listed):
@@ -132,7 +142,7 @@ def reach(folder, programs, jobs):
 
     found, broken = {}, []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        runs = {pool.submit(one, part, test): (part, test) for part in PARTS for test in tests_of(programs / f"test_{part}")}
+        runs = {pool.submit(one, part, test): (part, test) for part in PARTS for test in tests_of(programs, part)}
         for run in concurrent.futures.as_completed(runs):
             passed, seconds, met = run.result()
             if not passed:
@@ -161,6 +171,16 @@ def batches(tests):
             yield from ((part, names[at : at + 500]) for at in range(0, len(names), 500))
 
 
+def first_failed(printed):
+    """The name of the first test that failed, or "".
+
+    >>> first_failed("[  FAILED  ] Suite.one (3 ms)"), first_failed("a.md: 3 commands, 0 differences.\\nb/check.md: 9 commands, 2 differences.")
+    ('Suite.one', 'check')
+    """
+    failed = re.search(r"\[  FAILED  \] ([^ ,\n]+)|(\w+)\.md: \d+ commands, [1-9]", printed)
+    return (failed[1] or failed[2]) if failed else ""
+
+
 def killer(programs, fault, known, reached):
     """The test that fails with the fault awake, or ""."""
     name, tests = fault["name"], {test: seconds for test, (seconds, met) in reached.items() if fault["name"] in met}
@@ -168,15 +188,15 @@ def killer(programs, fault, known, reached):
     for part, batch in [*before, *batches(tests)]:
         done = ran(programs, part, batch, ASSAY_PLANTED_FAULT=name)
         if done is None or done.returncode != 0:
-            failed = re.search(r"\[  FAILED  \] ([^ ,\n]+)", done.stdout) if done else None
-            return f"{part}: {failed[1] if failed else batch[0] if len(batch) == 1 else 'ends or hangs'}"
+            failed = first_failed(done.stdout) if done else ""
+            return f"{part}: {failed or (batch[0] if len(batch) == 1 else 'ends or hangs')}"
     return ""
 
 
 def table(faults, killed):
     lines = ["<!-- written by `tools/dev/faults_of_the_judge.py run` -->", "", "# Faults planted in the judge", "",
              "Each is a mistake in the code that reads, evaluates or judges (proptests/judge/planted_faults.json has the pieces). The tests",
-             "of `make test` run with one of them awake, those of the Python package and of the pages excepted. Those that are held out",
+             "of `make test` run with one of them awake, those of the Python package and of pages in docs excepted. Those that are held out",
              "were written by somebody who had not seen the tests. When they were first run (2026-11-25, at 74c6278) 52 of 90 were noticed, 30",
              "of the 45 held out: that is the rate to expect of faults that nobody has thought of. The tests for the others were written then.", ""]
     for words, chosen in (("in all", faults), ("held out", [f for f in faults if f["held_out"]])):

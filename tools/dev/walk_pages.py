@@ -2,7 +2,9 @@
 """Walks through pages as their readers do: runs the commands of their console blocks in a folder of its own, one after the
 other, and compares what they print with what the page says. A line of three dots stands for any number of lines. Python
 blocks that begin with "# NAME.py" are files there. Commands about torch are left out where there is none, and the few that
-take minutes (LONG) unless ASSAY_EVERY=1 is in the environment or the page is written.
+take minutes (LONG) unless ASSAY_EVERY=1 is in the environment or the page is written. A transcript, a page of TRANSCRIPTS,
+says more of a command than readers see: what goes to standard error is behind "! " at the end, and an exit code that is
+not 0 comes last. There `assay`, `assay-lab` and the commands of commands.py are on the path.
 
     walk_pages.py --tool ASSAY [PAGE...]           exit code 1 if they differ
     walk_pages.py --tool ASSAY [PAGE...] --write   puts what they print into the pages
@@ -16,6 +18,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +27,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/check.md", "docs/contracts.md", "docs/drift.md", "docs/guides/bf16-drifts.md", "docs/guides/it-fails.md", "docs/judge.md",
          "docs/own-mechanism.md", "docs/papers.md", "docs/published-bugs.md", "docs/report.md", "docs/tutorial.md")
+TRANSCRIPTS = ROOT / "proptests" / "transcripts"
 
 # Shorter tests take samples of these: PublishedThreads.AreFound.
 LONG = ("build/assay-lab mutants --published",)
@@ -33,7 +37,7 @@ SECONDS = re.compile(r"\bin \d+\.\d s\b")
 NUMBER = re.compile(r"-?\b\d[\d.]*(e[+-]\d+)?%?")
 
 
-def steps(page):
+def steps(page, has_numpy=True):
     """Commands, each with the lines that it prints and whether numpy has computed what these are about."""
     found, made = [], []
     for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
@@ -43,7 +47,7 @@ def steps(page):
                 while line.endswith("\\"):
                     line += "\n" + next(lines)
                 command = line[2:]
-                found.append((command, [], "python" in command or any(file in command for file in made)))
+                found.append((command, [], has_numpy and ("python" in command or any(file in command for file in made))))
                 if command.startswith("python "):
                     made.append(command.split()[-1])
             else:
@@ -94,27 +98,48 @@ def files(page):
     return {name: text for text, name in re.findall(r"^```python\n(# ([\w.]+\.py)\n.*?)^```$", page, re.MULTILINE | re.DOTALL)}
 
 
-def run_all(commands, tool, shown=None):
-    """What each prints, in a folder where build/assay, fixtures, docs and records are what they are in the tree, with the files shown."""
+def put_on_path(folder, transcript):
+    """A folder of programs: the Python that runs this, and for transcripts the tools and what is called beside them."""
+    scripts = {"python": [sys.executable]}
+    if transcript:
+        scripts |= {name: [f"build/{name}"] for name in ("assay", "assay-lab")}  # as pages call them
+        scripts |= {name: [sys.executable, "-S", TRANSCRIPTS / "commands.py", name] for name in ("edit", "pick", "rewrite", "terminal")}
+    folder.mkdir()
+    for name, words in scripts.items():
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec {" ".join(shlex.quote(str(word)) for word in words)} "$@"\n')
+        program.chmod(0o755)
+
+
+def marked(ran):
+    """What a command of a transcript has printed, where it went, and how it ended."""
+    code = [f"exit code {ran.returncode}"] if ran.returncode else []
+    lines = [*ran.stdout.splitlines(), *("! " + line for line in ran.stderr.splitlines()), *code]
+    return [line.rstrip() for line in lines]
+
+
+def run_all(commands, tool, shown=None, transcript=False):
+    """What each prints, in a folder where build/assay, fixtures, docs, records and a transcript's tools are what they are in the tree,
+    with the files shown."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (shown or {}).items():
             pathlib.Path(folder, name).write_text(text)
-        for name, target in (("build", pathlib.Path(tool).resolve().parent), *((name, ROOT / name) for name in ("fixtures", "docs", "records"))):
+        tool = pathlib.Path(tool).resolve()
+        shared = ("fixtures", "docs", "records", *(["tools"] if transcript else []))
+        for name, target in (("build", tool.parent), *((name, ROOT / name) for name in shared)):
             os.symlink(target, pathlib.Path(folder, name))
-        python = pathlib.Path(folder, "bin", "python")
-        python.parent.mkdir()
-        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        python.chmod(0o755)
+        programs = pathlib.Path(folder, "bin")
+        put_on_path(programs, transcript)
         # What is installed beside this Python, too.
-        path = f"{python.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         # pytest prints its summary in full where one of these says that it runs in continuous integration: readers see it cut off.
         own = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER", "COLUMNS", "PYTEST_ADDOPTS")}
         environment = {**own, "PATH": path, "XDG_CACHE_HOME": "/dev/null", "TMPDIR": folder}
         for command in commands:
-            ran = subprocess.run(
-                patient(command), shell=True, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-            yield ran.stdout.splitlines()
+            words = ["bash", "-o", "pipefail", "-c", command] if transcript else ["sh", "-c", patient(command)]
+            ran = subprocess.run(words, cwd=folder, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE if transcript else subprocess.STDOUT)
+            yield marked(ran) if transcript else ran.stdout.splitlines()
 
 
 def differences(walked, printed):
@@ -209,7 +234,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("pages", nargs="*", default=PAGES, metavar="PAGE")
+    transcripts = sorted(str(path.relative_to(ROOT)) for path in TRANSCRIPTS.glob("*.md"))
+    parser.add_argument("pages", nargs="*", default=[*PAGES, *transcripts], metavar="PAGE")
     options = parser.parse_args()
     failures, has_torch = 0, importlib.util.find_spec("torch") is not None
     if not os.access(options.tool, os.X_OK):
@@ -217,8 +243,10 @@ def main():
     for name in options.pages:
         page = ROOT / name
         takes_long = options.write or os.environ.get("ASSAY_EVERY") == "1"
-        walked = [step for step in steps(page.read_text()) if not left_out(step[0], has_torch, takes_long)]
-        printed = list(run_all([command for command, *_ in walked], options.tool, files(page.read_text())))
+        is_transcript = page.parent == TRANSCRIPTS
+        walked = [step for step in steps(page.read_text(), not is_transcript) if not left_out(step[0], has_torch, takes_long)]
+        commands = [command for command, *_ in walked]
+        printed = list(run_all(commands, options.tool, files(page.read_text()), is_transcript))
         if options.write:
             page.write_text(rewritten(page.read_text(), printed, has_torch))
             continue
