@@ -330,6 +330,11 @@ const Mechanism& program_of(const Room& room) {
   return static_cast<const ProgramRoom&>(room).mechanism();
 }
 
+std::unique_ptr<const Room> room_of(Program program) {
+  std::string name = program.name + ".json";
+  return std::make_unique<const ProgramRoom>(std::move(name), std::move(program));
+}
+
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
   const Posed<double> posed(mechanism, problem);
   BasicAnswer<double> found = answer<double>(posed, posed.has_cotangents());

@@ -27,6 +27,8 @@ std::shared_ptr<const Room> find_program(std::string_view name);
 std::shared_ptr<const Mechanism> find_mechanism(std::string_view name);
 /// That of a room which is a program. Throws InputError if it is none.
 const Mechanism& program_of(const Room& room);
+/// A room of a program that is in no file; its name is that of a file, for cases of it.
+std::unique_ptr<const Room> room_of(Program program);
 /// The answer of a program under the PerturbedArithmetic of this thread.
 Answer perturbed_program(const Problem& problem);
 

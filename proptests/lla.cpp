@@ -1171,7 +1171,7 @@ TEST(lla_singular, blocks) {
             "");
 }
 
-/// What lla_identities.cpp measures is right; here, what a problem in the limit has and has not.
+/// What oracles/identities/lla_identities.cpp measures is right; here, what a problem in the limit has and has not.
 TEST(lla_singular, the_limit) {
   Json bare = changed(changed(good_case(), "/inputs/lambda", "0"), "/params/lambda0", "limit");
   EXPECT_EQ(refusal(bare, Status::singular, 0,

@@ -1,6 +1,6 @@
 #pragma once
-// The delta family a second time, in 200 digits and from other equations than the references': chunks with their
-// gradients (delta-family.md 2.5, 2.6, 3.3), the derivative of an answer along a direction, and the map of one step.
+// The delta family a second time, in 200 digits and from other equations than the references': chunks (delta-family.md
+// 2.5, 3.3), and the map of one step.
 #include <algorithm>
 #include <functional>
 #include <string_view>
@@ -79,30 +79,6 @@ inline Matrix identity(int n) {
   for (int i = 0; i < n; ++i) one(i, i) = 1;
   return one;
 }
-/// I - 2 u u^T / |u|^2 with u = (1, 2, ..., n): orthogonal, and no entry is zero.
-inline Matrix reflection(int n) {
-  Matrix u(1, n);
-  for (int i = 0; i < n; ++i) u(0, i) = i + 1;
-  return identity(n) - (2 / inner(u, u)) * (transposed(u) * u);
-}
-/// By elimination with pivots.
-inline Mp200 determinant(Matrix a) {
-  Mp200 product = 1;
-  for (int c = 0; c < a.cols; ++c) {
-    int pivot = c;
-    for (int i = c + 1; i < a.rows; ++i)
-      if (abs(a(i, c)) > abs(a(pivot, c))) pivot = i;
-    if (a(pivot, c) == 0) return 0;
-    if (pivot != c) {
-      const Matrix row = a[c];
-      a.set_row(c, a[pivot]);
-      a.set_row(pivot, Mp200(-1) * row);
-    }
-    product *= a(c, c);
-    for (int i = c + 1; i < a.rows; ++i) a.set_row(i, a[i] - a(i, c) / a(c, c) * a[c]);
-  }
-  return product;
-}
 /// lim |A^n|^{1/n} over n = 2^m, m = 700: the constant in front of radius^n is gone to the 2^-700th power.
 inline Mp200 spectral_radius(Matrix a) {
   Mp200 log_radius = 0, weight = 1;
@@ -134,15 +110,9 @@ inline Matrix matrix(const BasicArrays<Mp200>& arrays, std::string_view name) { 
 inline const Vector& numbers(const BasicArrays<Mp200>& arrays, std::string_view name) {
   return named(arrays, name).data;
 }
-inline Vector mapped(Vector v, const std::function<Mp200(const Mp200&)>& f) {
-  for (Mp200& x : v) x = f(x);
+inline Vector exponentials(Vector v) {
+  for (Mp200& x : v) x = exp(x);
   return v;
-}
-inline Vector exponentials(const Vector& v) {
-  return mapped(v, [](const Mp200& x) { return exp(x); });
-}
-inline Vector logarithms(const Vector& v) {
-  return mapped(v, [](const Mp200& x) { return log(x); });
 }
 
 inline ExactProblem with(ExactProblem p, std::string_view input, const std::function<Mp200(const Mp200&)>& f) {
@@ -185,7 +155,7 @@ inline ExactProblem prepared(const ExactProblem& p, const Mp200& D,
   return core;
 }
 
-/// Momentum DeltaNet (section 2.2), its gates as numbers. As a direction or a gradient: what belongs to each of them.
+/// Momentum DeltaNet (section 2.2), its gates as numbers.
 struct Momentum {
   Mp200 scale;
   Matrix q, k, v, p;
@@ -197,12 +167,6 @@ struct Momentum {
 
 struct MomentumOutputs {
   Matrix o, S, M;
-
-  Vector flat() const {
-    Vector all = o.data;
-    for (const Matrix* m : {&S, &M}) all.insert(all.end(), m->data.begin(), m->data.end());
-    return all;
-  }
 };
 
 inline Mp200 scale_of(const ExactProblem& problem, int K) {
@@ -223,52 +187,6 @@ inline Momentum momentum(const ExactProblem& problem) {
           numbers(in, "eta"),
           matrix(in, "initial_state"),
           matrix(in, "initial_momentum")};
-}
-
-/// The direction that moves nothing.
-inline Momentum still(Momentum x) {
-  for (Matrix* m : {&x.q, &x.k, &x.v, &x.p, &x.S, &x.M}) m->data.assign(m->data.size(), Mp200(0));
-  for (Vector* v : {&x.alpha, &x.mu, &x.beta, &x.eta}) v->assign(v->size(), Mp200(0));
-  return x;
-}
-
-/// The derivative of the outputs along d (d.scale is not read).
-inline MomentumOutputs rates(const Momentum& x, const Momentum& d) {
-  Matrix S = x.S, M = x.M, dS = d.S, dM = d.M;
-  MomentumOutputs rate{Matrix(x.tokens(), x.v.cols), {}, {}};
-  for (int t = 0; t < x.tokens(); ++t) {
-    const auto i = static_cast<std::size_t>(t);
-    const Matrix e = x.v[t] - x.p[t] * S, de = d.v[t] - x.p[t] * dS - d.p[t] * S;
-    const Matrix ke = transposed(x.k[t]) * e, dke = transposed(d.k[t]) * e + transposed(x.k[t]) * de;
-    dM = x.mu[i] * dM + d.mu[i] * M - d.eta[i] * ke - x.eta[i] * dke;
-    M = x.mu[i] * M - x.eta[i] * ke;
-    dS = x.alpha[i] * dS + d.alpha[i] * S - x.beta[i] * dM - d.beta[i] * M;
-    S = x.alpha[i] * S - x.beta[i] * M;
-    rate.o.set_row(t, x.scale * (x.q[t] * dS + d.q[t] * S));
-  }
-  rate.S = dS, rate.M = dM;
-  return rate;
-}
-
-/// The product of gates first .. last, 1 if there are none.
-inline Mp200 product(const Vector& gate, int first, int last) {
-  Mp200 all = 1;
-  for (int l = first; l <= last; ++l) all *= entry(gate, l);
-  return all;
-}
-
-/// Gamma_ij = sum_{l = j..i} beta_l (alpha_{l+1} .. alpha_i) (mu_{j+1} .. mu_l): what token j's gradient weighs in the
-/// state after token i, as the sum that defines it.
-inline Mp200 gamma(const Momentum& x, int i, int j) {
-  Mp200 sum = 0;
-  for (int l = j; l <= i; ++l) sum += entry(x.beta, l) * product(x.alpha, l + 1, i) * product(x.mu, j + 1, l);
-  return sum;
-}
-/// b_i = sum_{l <= i} beta_l (alpha_{l+1} .. alpha_i) (mu_1 .. mu_l): what -M_0 weighs in it.
-inline Mp200 momentum_weight(const Momentum& x, int i) {
-  Mp200 sum = 0;
-  for (int l = 0; l <= i; ++l) sum += entry(x.beta, l) * product(x.alpha, l + 1, i) * product(x.mu, 0, l);
-  return sum;
 }
 
 /// Of a chunk of n tokens: a_i, b_i, m_i for i = 0 .. n and Gamma_ij, rho_ij for 1 <= j <= i <= n, counted from 1.
@@ -297,17 +215,8 @@ inline Coefficients stable_coefficients(const Momentum& x, int first, int n) {
 
 using CoefficientRule = std::function<Coefficients(const Momentum&, int first, int n)>;
 
-/// A chunk: the states before it, its coefficients and its errors.
-struct Chunk {
-  int first, n;
-  Matrix S, M;
-  Coefficients c;
-  Matrix E;
-};
-
-/// Section 2.5. `chunks`, if given, takes what the gradients need.
-inline MomentumOutputs chunked(const Momentum& x, int C, const CoefficientRule& rule = stable_coefficients,
-                               std::vector<Chunk>* chunks = nullptr) {
+/// Section 2.5.
+inline MomentumOutputs chunked(const Momentum& x, int C, const CoefficientRule& rule = stable_coefficients) {
   MomentumOutputs out{Matrix(x.tokens(), x.v.cols), x.S, x.M};
   for (int first = 0; first < x.tokens(); first += C) {
     const int n = std::min(C, x.tokens() - first);
@@ -329,121 +238,9 @@ inline MomentumOutputs chunked(const Momentum& x, int C, const CoefficientRule& 
       S += c.gamma(n, j + 1) * gradient;
       M -= c.rho(n, j + 1) * gradient;
     }
-    if (chunks != nullptr) chunks->push_back({first, n, out.S, out.M, c, E});
     out.S = S, out.M = M;
   }
   return out;
-}
-
-/// Section 2.6 for one chunk. `grad` holds the gradients G, N of the states after it in S, M, and leaves with those of
-/// the states before it; alpha and mu take the gradients of the logs.
-inline void chunk_gradients(const Momentum& x, const Chunk& chunk, const Matrix& d_o, Momentum& grad) {
-  const auto& [first, n, S, M, c, E] = chunk;
-  const Matrix G = grad.S, N = grad.M;
-  const Mp200& s = x.scale;
-  const auto row = [first = first](const Matrix& m, int i) { return m[first + i - 1]; };
-  const auto eta = [&, first = first](int j) { return entry(x.eta, first + j - 1); };
-  const auto error = [&E = E](int j) { return E[j - 1]; };
-  const auto a = [&c = c](int i) { return entry(c.a, i); };
-  const auto b = [&c = c](int i) { return entry(c.b, i); };
-
-  Matrix dE(n + 1, E.cols), dR(n + 2, E.cols), X(n + 2, n + 1), F(n + 2, n + 1);
-  for (int j = 1; j <= n; ++j) {
-    Matrix sum = c.gamma(n, j) * (row(x.k, j) * G) - c.rho(n, j) * (row(x.k, j) * N);
-    for (int i = j; i <= n; ++i) {
-      sum += s * c.gamma(i, j) * inner(row(x.q, i), row(x.k, j)) * row(d_o, i);
-      X(i, j) = s * inner(row(d_o, i), error(j));
-    }
-    dE.set_row(j, eta(j) * sum);
-  }
-  for (int j = n; j >= 1; --j) {
-    Matrix sum = dE[j];
-    for (int i = j + 1; i <= n; ++i) sum -= (c.gamma(i - 1, j) * eta(j) * inner(row(x.p, i), row(x.k, j))) * dR[i];
-    dR.set_row(j, sum);
-  }
-  for (int i = 1; i <= n; ++i)
-    for (int j = 1; j < i; ++j) F(i, j) = -inner(dR[i], error(j));
-
-  Matrix d_gamma(n + 1, n + 1);
-  Vector da(static_cast<std::size_t>(n) + 1), db(da);
-  for (int i = 1; i <= n; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    Matrix dq = s * (a(i) * (row(d_o, i) * transposed(S)) - b(i) * (row(d_o, i) * transposed(M)));
-    Matrix dp = b(i - 1) * (dR[i] * transposed(M)) - a(i - 1) * (dR[i] * transposed(S));
-    Matrix dk = c.gamma(n, i) * (error(i) * transposed(G)) - c.rho(n, i) * (error(i) * transposed(N));
-    Mp200 d_eta = inner(row(x.k, i), dk);
-    for (int j = 1; j <= i; ++j) {
-      dq += X(i, j) * c.gamma(i, j) * eta(j) * row(x.k, j);
-      dp += (F(i, j) * c.gamma(i - 1, j) * eta(j)) * row(x.k, j);
-      d_gamma(i, j) = X(i, j) * eta(j) * inner(row(x.q, i), row(x.k, j));
-      if (i < n) d_gamma(i, j) += F(i + 1, j) * eta(j) * inner(row(x.p, i + 1), row(x.k, j));
-      if (i == n) d_gamma(i, j) += eta(j) * inner(row(x.k, j) * G, error(j));
-    }
-    for (int l = i; l <= n; ++l) {
-      const Matrix through = X(l, i) * c.gamma(l, i) * row(x.q, l) + (F(l, i) * c.gamma(l - 1, i)) * row(x.p, l);
-      dk += through;
-      d_eta += inner(row(x.k, i), through);
-    }
-    da[at] = s * inner(row(x.q, i) * S, row(d_o, i)) + (i == n ? inner(G, S) : Mp200(0));
-    db[at] = -s * inner(row(x.q, i) * M, row(d_o, i)) - (i == n ? inner(G, M) : Mp200(0));
-    if (i < n) {
-      da[at] -= inner(row(x.p, i + 1) * S, dR[i + 1]);
-      db[at] += inner(row(x.p, i + 1) * M, dR[i + 1]);
-    }
-    grad.q.set_row(first + i - 1, dq);
-    grad.p.set_row(first + i - 1, dp);
-    grad.k.set_row(first + i - 1, eta(i) * dk);
-    grad.v.set_row(first + i - 1, dR[i]);
-    entry(grad.eta, first + i - 1) = d_eta;
-  }
-  grad.S = a(n) * G;
-  grad.M = c.m.back() * N - b(n) * G;
-  for (int i = 1; i <= n; ++i) {
-    const Matrix read = transposed(row(x.q, i)) * row(d_o, i), predicted = transposed(row(x.p, i)) * dR[i];
-    grad.S += s * a(i) * read - a(i - 1) * predicted;
-    grad.M += b(i - 1) * predicted - s * b(i) * read;
-  }
-
-  // The coefficient recurrences in reverse, with accumulators x, y for the rows of Gamma and rho, A, B, h for a, b, m.
-  Vector acc_x(static_cast<std::size_t>(n) + 1), acc_y(acc_x);
-  for (int j = 1; j <= n; ++j) entry(acc_y, j) = -eta(j) * inner(row(x.k, j) * N, error(j));
-  Mp200 A = 0, B = 0, h = inner(N, M);
-  for (int i = n; i >= 1; --i) {
-    const auto at = static_cast<std::size_t>(i), token = static_cast<std::size_t>(first + i - 1);
-    A += da[at];
-    B += db[at];
-    Mp200 d_beta = B * c.m[at], d_alpha = B * c.b[at - 1] + A * c.a[at - 1], d_mu = 0;
-    for (int j = 1; j <= i; ++j) {
-      const auto column = static_cast<std::size_t>(j);
-      acc_x[column] += d_gamma(i, j);
-      d_beta += acc_x[column] * c.rho(i, j);
-      acc_y[column] += x.beta[token] * acc_x[column];
-      if (j == i) continue;
-      d_alpha += acc_x[column] * c.gamma(i - 1, j);
-      d_mu += acc_y[column] * c.rho(i - 1, j);
-      acc_x[column] *= x.alpha[token];
-      acc_y[column] *= x.mu[token];
-    }
-    h += x.beta[token] * B;
-    d_mu += h * c.m[at - 1];
-    grad.alpha[token] = x.alpha[token] * d_alpha;
-    grad.mu[token] = x.mu[token] * d_mu;
-    grad.beta[token] = d_beta;
-    A *= x.alpha[token];
-    B *= x.alpha[token];
-    h *= x.mu[token];
-  }
-}
-
-/// The gradients of <d.o, o> + <d.S, S_T> + <d.M, M_T>, chunk by chunk.
-inline Momentum chunked_gradients(const Momentum& x, const MomentumOutputs& d, int C) {
-  std::vector<Chunk> chunks;
-  chunked(x, C, stable_coefficients, &chunks);
-  Momentum grad = still(x);
-  grad.S = d.S, grad.M = d.M;
-  std::reverse(chunks.begin(), chunks.end());
-  for (const Chunk& chunk : chunks) chunk_gradients(x, chunk, d.o, grad);
-  return grad;
 }
 
 /// The map of token t on [S; M] stacked (section 2.9), as the matrix it is.
@@ -480,7 +277,7 @@ inline Matrix map_of_the_room(ExactProblem problem) {
 
 enum class Error { none, decayed, undecayed };
 
-/// The first-order family (section 3.1), D [T, K] as numbers. As a direction: what belongs to each of them.
+/// The first-order family (section 3.1), D [T, K] as numbers.
 struct FirstOrder {
   Error error;
   Mp200 scale;
@@ -493,12 +290,6 @@ struct FirstOrder {
 
 struct FirstOrderOutputs {
   Matrix o, S;
-
-  Vector flat() const {
-    Vector all = o.data;
-    all.insert(all.end(), S.data.begin(), S.data.end());
-    return all;
-  }
 };
 
 /// The rows of the table of section 3.1.
@@ -533,39 +324,11 @@ inline FirstOrder first_order(const ExactProblem& problem) {
   return x;
 }
 
-inline FirstOrder still(FirstOrder x) {
-  for (Matrix* m : {&x.q, &x.k, &x.v, &x.p, &x.D, &x.S}) m->data.assign(m->data.size(), Mp200(0));
-  x.beta.assign(x.beta.size(), Mp200(0));
-  return x;
-}
-
 /// diag(D) S.
 inline Matrix decayed(const Matrix& D, Matrix S) {
   for (int i = 0; i < S.rows; ++i)
     for (int j = 0; j < S.cols; ++j) S(i, j) *= D(0, i);
   return S;
-}
-
-/// The derivative of the outputs along d (d.scale is not read).
-inline FirstOrderOutputs rates(const FirstOrder& x, const FirstOrder& d) {
-  Matrix S = x.S, dS = d.S;
-  FirstOrderOutputs rate{Matrix(x.tokens(), x.v.cols), {}};
-  for (int t = 0; t < x.tokens(); ++t) {
-    const auto i = static_cast<std::size_t>(t);
-    const Matrix R = decayed(x.D[t], S), dR = decayed(d.D[t], S) + decayed(x.D[t], dS);
-    Matrix e = x.v[t], de = d.v[t];
-    if (x.error != Error::none) {
-      const bool of_decayed = x.error == Error::decayed;
-      e -= x.p[t] * (of_decayed ? R : S);
-      de -= x.p[t] * (of_decayed ? dR : dS) + d.p[t] * (of_decayed ? R : S);
-    }
-    const Matrix ke = transposed(x.k[t]) * e, dke = transposed(d.k[t]) * e + transposed(x.k[t]) * de;
-    dS = dR + d.beta[i] * ke + x.beta[i] * dke;
-    S = R + x.beta[i] * ke;
-    rate.o.set_row(t, x.scale * (x.q[t] * dS + d.q[t] * S));
-  }
-  rate.S = dS;
-  return rate;
 }
 
 /// The running product of the decays of tokens first .. last of a chunk, per channel.

@@ -403,24 +403,6 @@ Path run(const Recurrence& r) {
   return path;
 }
 
-Path tangent(const Recurrence& r, const Matrix& d_eta, const Matrix& d_gamma) {
-  Matrix S = r.initial_state;
-  Path d{Matrix(r.q.rows, S.cols), Matrix(S.rows, S.cols)};
-  for (int t = 0; t < r.q.rows; ++t) {
-    const Matrix nothing(S.rows, S.cols);
-    d.final_state = step(r, t, d.final_state, nothing, r.eta, r.gamma) + step(r, t, S, r.N[at(t)], d_eta, d_gamma);
-    S = step(r, t, S, r.N[at(t)], r.eta, r.gamma);
-    add_rows(d.o, t, rows_of(r.q, t, 1) * d.final_state);
-  }
-  return d;
-}
-
-Vector numbers_of(const Path& path) {
-  Vector all = path.o.data;
-  all.insert(all.end(), path.final_state.data.begin(), path.final_state.data.end());
-  return all;
-}
-
 // ---- 4.1: Algorithms 7 and 8 -------------------------------------------------------------------
 
 namespace {

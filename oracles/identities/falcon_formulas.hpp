@@ -1,5 +1,5 @@
 #pragma once
-// FALCON as matrix formulas in 200 digits: the affine recurrence with its tangent, and the chunkwise algorithms of the
+// FALCON as matrix formulas in 200 digits: the affine recurrence, and the chunkwise algorithms of the
 // paper (falcon-family.md section 4), which can also run one of their lines as the paper prints it.
 #include <string_view>
 #include <vector>
@@ -102,10 +102,6 @@ struct Path {
   Matrix o, final_state;
 };
 Path run(const Recurrence& r);
-/// Its derivative along changes of eta and gamma.
-Path tangent(const Recurrence& r, const Matrix& d_eta, const Matrix& d_gamma);
-/// o, then the final state.
-Vector numbers_of(const Path& path);
 
 // ---- chunkwise algorithms ----------------------------------------------------------------------
 

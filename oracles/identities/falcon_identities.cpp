@@ -14,8 +14,7 @@ namespace {
 using Name = std::string_view;
 using Names = std::vector<Name>;
 
-constexpr Name section_1 = "falcon-family.md 1", section_2 = "falcon-family.md 2", section_3 = "falcon-family.md 3",
-               section_5 = "falcon-family.md 5";
+constexpr Name section_1 = "falcon-family.md 1", section_2 = "falcon-family.md 2", section_5 = "falcon-family.md 5";
 
 // ---- statements -----------------------------------------------------------------------
 
@@ -399,141 +398,6 @@ List reductions() {
   };
 }
 
-// ---- limits of the gains ----------------------------------------------------------------------
-
-struct Drift {
-  Mp200 eta, gamma;
-};
-/// How eta and gamma of one step start to move, from the step's gains and beta.
-using Drifts = std::function<Drift(const Gains& g, std::size_t t, const Mp200& beta)>;
-
-/// The change of o and S_T around `base` when the gains of `p` drift.
-Vector response(const ExactProblem& p, const Recurrence& base, const Drifts& drifts) {
-  Matrix d_eta(T, V), d_gamma(T, V);
-  for (int j = 0; j < V; ++j) {
-    const ExactProblem channel = p.mechanism == "falcon2" ? channel_of(p, j) : p;
-    const Gains g = gains_of(channel);
-    for (int t = first_row(p); t < T; ++t) {
-      const auto i = static_cast<std::size_t>(t);
-      const Drift d = drifts(g, i, values(channel, "beta")[i]);
-      d_eta(t, j) = d.eta;
-      d_gamma(t, j) = d.gamma;
-    }
-  }
-  return numbers_of(tangent(base, d_eta, d_gamma));
-}
-
-/// D grows by eps: eta' = -eta / D, gamma' = eta ridge / D.
-Drift denominator_drift(const Gains& g, std::size_t t, const Mp200& /*beta*/) {
-  const Mp200 d_eta = -g.eta[t] / g.denominator[t];
-  return {d_eta, -d_eta * g.ridge[t]};
-}
-
-Identity eps_to_zero(Name mechanism) {
-  const ExactProblem p = with_number(family(mechanism), "eps", 0);
-  return first_order(
-      "eps_to_zero", mechanism, "eps -> 0 where every step has energy",
-      [p](const Mp200& eps) { return difference(outputs(with_number(p, "eps", eps)), outputs(p)); },
-      [p] { return response(p, recurrence_of(p), denominator_drift); });
-}
-
-/// With eta = 0 and gamma = decay(beta) at every step that writes.
-Recurrence without_writes(const ExactProblem& p, const std::function<Mp200(const Mp200& beta)>& decay) {
-  Recurrence r = recurrence_of(p);
-  const Matrix beta = matrix(p, "beta");
-  for (int t = 0; t < T; ++t)
-    for (int j = 0; j < V; ++j) {
-      r.eta(t, j) = 0;
-      if (t >= first_row(p)) r.gamma(t, j) = decay(beta(t, p.mechanism == "falcon2" ? j : 0));
-    }
-  return r;
-}
-
-Identity beta_to_zero(Name mechanism) {
-  const ExactProblem p = family(mechanism);
-  return first_order(
-      "beta_to_zero", mechanism, "beta -> 0: S_T -> S_0",
-      [p](const Mp200& eps) {
-        return difference(outputs(times(p, "beta", eps)), numbers_of(run(without_writes(p, [](auto&) { return 1; }))));
-      },
-      [p] {
-        return response(p, without_writes(p, [](auto&) { return 1; }), [](const Gains& g, std::size_t t, auto&) {
-          return Drift{g.eta[t], -g.eta[t] * g.ridge[t]};
-        });
-      });
-}
-
-/// FALCON-3A decays by itself.
-Identity beta_to_zero_with_own_decay() {
-  const ExactProblem p = family("falcon3a");
-  const auto decayed = [p] {
-    Recurrence r = recurrence_of(p);
-    r.eta = Matrix(T, V);
-    return r;
-  };
-  return first_order(
-      "beta_to_zero", "falcon3a", "beta -> 0: S_T -> prod (1 - alpha) S_0",
-      [=](const Mp200& eps) { return difference(outputs(times(p, "beta", eps)), numbers_of(run(decayed()))); },
-      [=] { return response(p, decayed(), [](const Gains& g, std::size_t t, auto&) {
-              return Drift{g.eta[t], 0};
-            }); });
-}
-
-/// lambda / eps as eps -> 0: eta -> 0 and gamma -> 1 - beta, or the floor; eta' = beta / ridge and
-/// gamma' = beta (E + eps) / ridge.
-Identity ridge_to_infinity(Name name, Name mechanism, Name statement, const ExactProblem& p) {
-  const auto decay = [p](const Mp200& beta) {
-    const Mp200 raw = 1 - beta;
-    return p.params.contains("decay_floor") && raw < p.number("decay_floor") ? p.number("decay_floor") : raw;
-  };
-  return first_order(
-      name, mechanism, statement,
-      [=](const Mp200& eps) {
-        return difference(outputs(times(p, "lambda", 1 / eps)), numbers_of(run(without_writes(p, decay))));
-      },
-      [=] {
-        return response(p, without_writes(p, decay), [=](const Gains& g, std::size_t t, const Mp200& beta) {
-          const bool free = decay(beta) == 1 - beta;
-          const Mp200 rest = g.energy[t] + p.number("eps");
-          return Drift{beta / g.ridge[t], free ? Mp200(beta * rest / g.ridge[t]) : Mp200(0)};
-        });
-      });
-}
-
-/// lambda eps as eps -> 0: eta' = -eta lambda / D, gamma' = -eta lambda, with the eta and D of lambda = 0.
-Identity ridge_to_zero(Name mechanism, Name statement, const std::function<Vector(const ExactProblem&)>& limit) {
-  const ExactProblem p = family(mechanism), bare = filled(p, "lambda", 0);
-  return first_order(
-      "ridge_to_zero", mechanism, statement,
-      [=](const Mp200& eps) { return difference(outputs(times(p, "lambda", eps)), limit(bare)); },
-      [=] {
-        return response(bare, recurrence_of(bare), [=](const Gains& g, std::size_t t, auto&) {
-          const Mp200 decay = g.eta[t] * values(p, "lambda")[t];
-          return Drift{-decay / g.denominator[t], -decay};
-        });
-      });
-}
-
-List gain_limits() {
-  constexpr Name raw = "lambda = 1/eps, raw: S_T -> prod (1 - beta) S_0",
-                 clamp = "lambda = 1/eps, clamped: S_T -> prod max(1 - beta, floor) S_0",
-                 coupled = "lambda_bar = 1/eps, ridge lambda_bar E: S_T -> prod (1 - beta) S_0";
-  List list = {ridge_to_zero("falcon1", "lambda -> 0: deltanet with beta / (|x|^2 + eps)",
-                             [](const ExactProblem& p) { return outputs(delta_rule(p, gains_of(p).eta)); })};
-  for (const Name m : {"falcon2", "falcon2a", "falcon3"})
-    list.push_back(ridge_to_zero(m, "lambda -> 0: lambda = 0", [](const ExactProblem& p) { return outputs(p); }));
-  for (const Name m : {"falcon1", "falcon2", "falcon2a", "falcon3", "falcon3a"}) list.push_back(eps_to_zero(m));
-  for (const Name m : {"falcon1", "falcon2", "falcon2a", "falcon3"}) list.push_back(beta_to_zero(m));
-  list.push_back(beta_to_zero_with_own_decay());
-  for (const Name m : {"falcon1", "falcon2", "falcon2a", "falcon3"})
-    list.push_back(ridge_to_infinity("ridge_to_infinity", m, raw, family(m)));
-  for (const Name m : {"falcon1", "falcon2", "falcon2a", "falcon3"})
-    list.push_back(ridge_to_infinity("ratio_to_infinity", m, coupled, family(m, {{"ridge_coupling", "live"}})));
-  for (const Name m : {"falcon2_lite", "falcon2", "falcon2a", "falcon3"})
-    list.push_back(ridge_to_infinity("ridge_to_infinity_clamped", m, clamp, family(m, {{"decay_floor", "0.5"}})));
-  return list;
-}
-
 // ---- what a write achieves ----------------------------------------------------------------------
 
 /// beta = 1, lambda = eps = 0.
@@ -597,157 +461,6 @@ List writes() {
       identity("orthonormal_keys_are_kept", "falcon1",
                "orthonormal keys, beta = 1, lambda = eps = 0: S_T^T x_s = v_s for all s", orthonormal_keys_are_kept),
   };
-}
-
-// ---- symmetries ---------------------------------------------------------------------------------------
-
-constexpr Name nlms_rooms[] = {"falcon1", "falcon2", "falcon2a", "falcon3"};
-
-/// No eps, and a ridge proportional to the energy: nothing has a scale.
-ExactProblem scale_free(Name mechanism, Name coupling = "live") {
-  Params params = {{"eps", "0"}};
-  if (mechanism != "falcon3a") params["ridge_coupling"] = std::string(coupling);
-  return family(mechanism, params);
-}
-
-/// (x, q, S_0) -> (c x, c q, S_0 / c).
-ExactProblem rescaled(const ExactProblem& p, const Mp200& c) {
-  return times(times(times(p, "k", c), "q", c), "initial_state", 1 / c);
-}
-/// o and c S_T of the rescaled problem.
-Vector rescaled_outputs(const ExactProblem& p, const Mp200& c) {
-  ExactProblem q = rescaled(p, c);
-  q.cotangents.clear();
-  const BasicAnswer<Mp200> a = answer(q);
-  Vector all = a.outputs.at("o").data;
-  append(all, scaled(a.outputs.at("final_state").data, c));
-  return all;
-}
-
-Identity scale_invariance(Name mechanism) {
-  const ExactProblem p = scale_free(mechanism);
-  return identity("scale_invariance", mechanism, "(x, q, S_0) -> (c x, c q, S_0 / c), eps = 0, no raw ridge: o stays",
-                  [p] {
-                    return Sides{rescaled_outputs(p, 3), outputs(p)};
-                  });
-}
-
-/// At c x an eps is worth eps / c^2.
-Identity scale_defect(Name mechanism) {
-  const ExactProblem p = scale_free(mechanism);
-  return first_order(
-      "scale_defect", mechanism, "(x, q, S_0) -> (c x, c q, S_0 / c), eps -> 0: o stays",
-      [p](const Mp200& eps) {
-        const ExactProblem q = with_number(p, "eps", eps);
-        return difference(rescaled_outputs(q, 3), outputs(q));
-      },
-      [p] { return scaled(response(p, recurrence_of(p), denominator_drift), Mp200(1) / 9 - 1); });
-}
-
-Identity scale_with_ridge(Name mechanism) {
-  const ExactProblem p = family(mechanism);
-  return identity("scale_with_ridge", mechanism, "the same with lambda -> c^2 lambda, eps -> c^2 eps", [p] {
-    ExactProblem q = with_number(p, "eps", 9 * p.number("eps"));
-    if (q.inputs.contains("lambda")) q = times(q, "lambda", 9);
-    return Sides{rescaled_outputs(q, 3), outputs(p)};
-  });
-}
-
-/// <x, dx> + <q, dq> - <S_0, dS_0> + <S_T, dS_T>.
-Mp200 euler_scale(const ExactProblem& p, const BasicAnswer<Mp200>& a) {
-  return sum_of_products(values(p, "k"), a.gradients.at("k").data) +
-         sum_of_products(values(p, "q"), a.gradients.at("q").data) -
-         sum_of_products(values(p, "initial_state"), a.gradients.at("initial_state").data) +
-         sum_of_products(a.outputs.at("final_state").data, p.cotangents.at("final_state").data);
-}
-
-Identity euler_of_scale(Name mechanism) {
-  const ExactProblem p = scale_free(mechanism);
-  return {"euler_scale",
-          mechanism,
-          "<x, dx> + <q, dq> - <S_0, dS_0> + <S_T, dS_T> = 0, eps = 0, live energies",
-          section_5,
-          0,
-          [p](const Mp200&) { return Vector{euler_scale(p, answer(p))}; },
-          [p] {
-            return flat(answer(p).gradients, {"k", "q", "initial_state"});
-          }};
-}
-
-Identity euler_of_detached_scale(Name mechanism) {
-  const ExactProblem p = scale_free(mechanism, "detach");
-  return identity("euler_scale_detached", mechanism, "the same sum is -2 <lambda, dlambda>, detached", [p] {
-    const BasicAnswer<Mp200> a = answer(p);
-    return Sides{{euler_scale(p, a)}, {-2 * sum_of_products(values(p, "lambda"), a.gradients.at("lambda").data)}};
-  });
-}
-
-Identity euler_of_values(Name mechanism, const ExactProblem& p) {
-  return identity("euler_linearity", mechanism, "<v, dv> + <S_0, dS_0> = <o, do> + <S_T, dS_T>", [p] {
-    const BasicAnswer<Mp200> a = answer(p);
-    return Sides{{sum_of_products(values(p, "v"), a.gradients.at("v").data) +
-                  sum_of_products(values(p, "initial_state"), a.gradients.at("initial_state").data)},
-                 {sum_of_products(a.outputs.at("o").data, p.cotangents.at("o").data) +
-                  sum_of_products(a.outputs.at("final_state").data, p.cotangents.at("final_state").data)}};
-  });
-}
-
-Identity euler_of_queries(Name mechanism, const ExactProblem& p) {
-  return identity("euler_query", mechanism, "<q_t, dq_t> = <o_t, do_t> at every t", [p] {
-    const BasicAnswer<Mp200> a = answer(p);
-    return Sides{row_dots(matrix(p, "q"), matrix_of(a.gradients.at("q"))),
-                 row_dots(matrix_of(a.outputs.at("o")), matrix_of(p.cotangents.at("o")))};
-  });
-}
-
-/// I - 2 u u^T / |u|^2.
-Matrix reflection() {
-  Matrix u(K, 1);
-  u.data = {1, 2, -1, 3};
-  return unit(K) - Mp200(2 / dot(u, u)) * (u * transposed(u));
-}
-
-Identity rotation(Name mechanism, const ExactProblem& p) {
-  return identity("rotation", mechanism, "(x, q, S_0) -> (R x, R q, R S_0), R orthogonal: o stays", [p] {
-    const Matrix R = reflection();
-    ExactProblem q = with(with(p, "q", matrix(p, "q") * R), "k", matrix(p, "k") * R);
-    q = with(q, "initial_state", R * matrix(p, "initial_state"));
-    q.cotangents.clear();
-    const BasicAnswer<Mp200> a = answer(q);
-    Vector left = a.outputs.at("o").data;
-    append(left, (R * matrix_of(a.outputs.at("final_state"))).data);
-    return Sides{left, outputs(p)};
-  });
-}
-
-Identity value_mixing(Name mechanism, const ExactProblem& p) {
-  return identity("value_mixing", mechanism, "(v, S_0) -> (v W, S_0 W): o -> o W", [p] {
-    Matrix W(V, V);
-    W.data = {1, 2, -1, 0, 3, 1, 2, -2, 1};
-    ExactProblem q = with(with(p, "v", matrix(p, "v") * W), "initial_state", matrix(p, "initial_state") * W);
-    const BasicAnswer<Mp200> a = answer(p);
-    Vector right = (matrix_of(a.outputs.at("o")) * W).data;
-    append(right, (matrix_of(a.outputs.at("final_state")) * W).data);
-    return Sides{outputs(q), right};
-  });
-}
-
-List symmetries() {
-  constexpr Name all[] = {"falcon1", "falcon2", "falcon2a", "falcon3", "falcon3a"};
-  List list;
-  for (const Name m : all) list.push_back(scale_invariance(m));
-  for (const Name m : all) list.push_back(scale_defect(m));
-  for (const Name m : all) list.push_back(scale_with_ridge(m));
-  for (const Name m : all) list.push_back(euler_of_scale(m));
-  for (const Name m : nlms_rooms) list.push_back(euler_of_detached_scale(m));
-  for (const Name m : {"falcon1", "falcon2", "falcon2_lite", "falcon2a", "falcon3", "falcon3a", "rls"}) {
-    const ExactProblem p = family(m, m == "falcon2_lite" ? Params{{"decay_floor", "0.75"}} : Params{});
-    list.push_back(euler_of_values(m, p));
-    list.push_back(euler_of_queries(m, p));
-    list.push_back(rotation(m, p));
-    if (m != "falcon2") list.push_back(value_mixing(m, p));
-  }
-  return list;
 }
 
 // ---- recursive least squares -----------------------------------------------------------------------------
@@ -1301,26 +1014,6 @@ Identity eps_of_rmsnorm_to_zero() {
       [] { return scaled(rows_over(matrix(norm_problem(0), "x"), 2), -1); }, section_2);
 }
 
-Identity affine_form(Name name, Name mechanism, const Params& params) {
-  const ExactProblem p = family(mechanism, params);
-  return identity(
-      name, mechanism, "S_t = gamma S_{t-1} + eta (N_t - C_t S_{t-1}), N and C window means",
-      [p] {
-        return Sides{outputs(p), numbers_of(run(recurrence_of(p)))};
-      },
-      section_3);
-}
-
-List affine_forms() {
-  List list;
-  for (const Name m : {"falcon1", "falcon2", "falcon2a", "falcon3", "falcon3a"})
-    list.push_back(affine_form("affine_form", m, {}));
-  for (const Name m : nlms_rooms)
-    list.push_back(affine_form("affine_form_coupled_clamped", m,
-                               {{"decay_floor", "0.75"}, {"ridge_coupling", std::string("live")}}));
-  return list;
-}
-
 List conventions() {
   return {
       identity("shift_of_a_start", "falcon1", "S_0 = 0: the unshifted rule on (k_1..k_{T-1}; v_2..v_T) behind o_1 = 0",
@@ -1337,11 +1030,17 @@ List conventions() {
   };
 }
 
+/// The rows of programs have their places among the others: affine forms, limits of gains, symmetries.
 List all_limits() {
-  List list;
-  for (const auto& part : {conventions, affine_forms, chunk_identities, segment_identities, reductions, gain_limits,
-                           writes, symmetries, least_squares, masks, descents, transitions, relations})
-    append(list, part());
+  const List gains = program_identities("falcon_gains");
+  const auto first_limit = std::find_if(gains.begin(), gains.end(), [](const Identity& one) { return one.order > 0; });
+  List list = conventions();
+  list.insert(list.end(), gains.begin(), first_limit);
+  for (const auto& part : {chunk_identities, segment_identities, reductions}) append(list, part());
+  list.insert(list.end(), first_limit, gains.end());
+  append(list, writes());
+  append(list, program_identities("falcon_family"));
+  for (const auto& part : {least_squares, masks, descents, transitions, relations}) append(list, part());
   return list;
 }
 

@@ -49,13 +49,15 @@ IdentityResult measure_limit(const Identity& limit) {
 }  // namespace
 
 IdentityResult measure(const Identity& limit) {
+  if (limit.proof) return limit.proof();
   return limit.order == 0 ? measure_identity(limit) : measure_limit(limit);
 }
 
 const std::vector<Identity>& identities() {
   static const std::vector<Identity> all = [] {
-    std::vector<Identity> list = lla_identities();
-    for (auto&& more : {delta_identities(), falcon_identities()}) list.insert(list.end(), more.begin(), more.end());
+    std::vector<Identity> list = program_identities("lla_family");
+    for (auto&& more : {program_identities("delta_family"), falcon_identities()})
+      list.insert(list.end(), more.begin(), more.end());
     return list;
   }();
   return all;

@@ -10,6 +10,15 @@
 
 namespace assay::identities {
 
+struct IdentityResult {
+  double measured_order = 0;         ///< of a limit
+  double coefficient = 0;            ///< measured: the norm of distance / eps^order, extrapolated
+  double predicted_coefficient = 0;  ///< its norm; NaN where none is given
+  double error = 0;                  ///< relative: of the coefficients; of an identity the residual, or its bound
+  double allowed = 0;                ///< what `error` may be
+  bool passed = false;
+};
+
 /// An identity (order 0: the difference is zero) or a limit (the difference is coefficient * eps^order + higher
 /// powers).
 struct Identity {
@@ -23,15 +32,8 @@ struct Identity {
   /// The size that rounding errors of an identity are relative to; the predicted coefficient of a limit, or empty where
   /// the specification gives the rate alone.
   std::function<Vector()> predicted;
-};
-
-struct IdentityResult {
-  double measured_order = 0;         ///< of a limit
-  double coefficient = 0;            ///< measured: the norm of distance / eps^order, extrapolated
-  double predicted_coefficient = 0;  ///< its norm; NaN where none is given
-  double error = 0;                  ///< relative distance of the coefficients; of an identity, the residual
-  double allowed = 0;                ///< what `error` may be
-  bool passed = false;
+  /// In place of both, of an identity that is proven.
+  std::function<IdentityResult()> proof = {};
 };
 
 /// eps = 2^-60 and 2^-61 in 200 digits. An analytic difference has |D(eps)| / |D(eps/2)| = 2^order (1 + O(eps)), and
@@ -41,9 +43,12 @@ IdentityResult measure(const Identity& limit);
 /// All of them, by family and in the order of the specifications.
 const std::vector<Identity>& identities();
 
-/// The lists that identities() puts together.
+/// The lists that identities() puts together. Those of lla are the ones that no program expresses: they have their
+/// places among the rows of lla_family. Those of FALCON have the rows of falcon_gains and falcon_family
+/// among them.
 std::vector<Identity> lla_identities();
-std::vector<Identity> delta_identities();
 std::vector<Identity> falcon_identities();
+/// The rows of mechanisms/identities/json/NAME.json. Defined in tools/lab/identity_rows.cpp.
+std::vector<Identity> program_identities(std::string_view name);
 
 }  // namespace assay::identities

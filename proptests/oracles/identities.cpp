@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "oracles/identities/errata.hpp"
+#include "tools/lab/identity_rows.hpp"
 
 namespace assay::identities {
 namespace {
@@ -96,6 +99,25 @@ TEST(Measuring, AnIdentityLeavesNothing) {
   EXPECT_FALSE(measure(of(0, [](const Mp200&) { return ldexp(Mp200(1), -400); }, {Mp200(1)})).passed);
   // Nothing compared with nothing proves nothing.
   EXPECT_FALSE(measure(of(0, [](const Mp200&) { return Mp200(0); }, {Mp200(0)})).passed);
+}
+
+TEST(Measuring, PairsOfProgramsMustAgreeAndBeTwo) {
+  nlohmann::json file = nlohmann::json::parse(rows_text("delta_family"));
+  const auto row = [&](std::string_view name) -> nlohmann::json& {
+    return *std::find_if(file.at("rows").begin(), file.at("rows").end(),
+                         [&](const nlohmann::json& r) { return r.at("name").get<std::string>() == name; });
+  };
+  const auto passes = [&](std::string_view name) {
+    const std::vector<Identity> rows = identities_from(file.dump());
+    return measure(*std::find_if(rows.begin(), rows.end(), [&](const Identity& r) { return r.name == name; })).passed;
+  };
+  for (const char* name : {"constant_decay", "shared_factor", "small_steps"}) EXPECT_TRUE(passes(name)) << name;
+  row("constant_decay").at("pairs").at(0).at(1) = row("undecaying").at("pairs").at(0).at(1);
+  row("shared_factor").at("pairs").at(0).at(0) = row("shared_factor").at("pairs").at(0).at(1);
+  row("small_steps").at("order") = 2;
+  EXPECT_FALSE(passes("constant_decay")) << "a decay against none";
+  EXPECT_FALSE(passes("shared_factor")) << "one program beside itself";
+  EXPECT_FALSE(passes("small_steps")) << "another order";
 }
 
 TEST(Measuring, AnErratumMustMissAndItsCorrectionMustNot) {

@@ -3,11 +3,13 @@ import inspect
 import pathlib
 import re
 import statistics
+import subprocess
+import sys
 import tempfile
 import unittest
 
 import support
-from assay.language import contract, digest, exp, iota, mechanism, outer, scan, shift, size, softmax, where
+from assay.language import MechanismError, contract, digest, exp, iota, mechanism, outer, scan, shift, size, softmax, sqrt, where, zeros
 from assay.language.causality import causal_outputs
 from assay.language.command import library, pages
 from assay.language.continuation import continues, state_pairs
@@ -16,6 +18,8 @@ from assay.language.infer import OPS
 from assay.language.laws import laws
 from assay.language.linearity import AFFINE, LINEAR, OTHER, ZERO, linear_in
 from assay.language.load import load
+from assay.language.program import Type
+from assay.language.scope import Scope
 
 # Rooms that have no program, and why.
 WITHOUT = {"stable_rank": "a largest singular value is the limit of an iteration"}
@@ -55,6 +59,40 @@ class Library(unittest.TestCase):
             self.assertEqual(sorted(f.name for f in folder.iterdir()), sorted(wanted))
             for name, text in wanted.items():
                 self.assertEqual((folder / name).read_text(encoding="utf-8"), text, name)
+
+    def test_exported_identities_are_those_of_the_files(self):
+        """python mechanisms/identities/write.py writes them again."""
+        source = support.LIBRARY / "identities"
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-B", source / "write.py", folder], check=True, stdout=subprocess.DEVNULL)
+            written = {f.name: f.read_text(encoding="utf-8") for f in pathlib.Path(folder).iterdir()}
+        self.assertEqual(written, {f.name: f.read_text(encoding="utf-8") for f in (source / "json").iterdir()})
+
+    def test_a_mechanism_calls_another(self):
+        """On axes of other names, with its defaults; what is missing or does not fit is said."""
+
+        mamba2 = support.library()["mamba2"]
+
+        @mechanism(a="N K", b="N W", decay="N")
+        def caller(a, b, decay):
+            return {"o": mamba2(q=a, k=a, v=b, log_decay=-decay)["o"]}
+
+        @mechanism(a="N K", b="N W", decay="N")
+        def same(a, b, decay):
+            scale = 1 / sqrt(size("K"))
+
+            def step(S, q, k, v, g):
+                S = exp(g) * S + outer(k, v)
+                return S, scale * (q @ S)
+
+            return {"o": scan(step, zeros("K", "W"), a, a, b, -decay)[1]}
+
+        self.assertEqual(digest(caller.trace()), digest(same.trace()))
+        with Scope([Type("real", ("N", "K"))]) as scope:
+            q = scope.value(0)
+            for given, why in (({}, "mamba2: k is missing"), ({"k": q, "v": q, "log_decay": q}, "mamba2: log_decay is .real N K. and needs .real T.")):
+                with self.subTest(why), self.assertRaisesRegex(MechanismError, why):
+                    mamba2(q=q, **given)
 
     def test_each_says_what_it_is(self):
         for name, m in support.library().items():

@@ -96,11 +96,10 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
       break;
   }
   return fmt::format(
-      "assay-lab identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61\n"
+      "assay-lab identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61, or proven by enclosures\n"
       "columns: order and coefficient at which the difference vanishes, predicted and measured;\n"
-      "         error: of the coefficient, or what is left of an identity, relatively\n\n{}\n{} identities: {} PASS, "
-      "{} "
-      "FAIL{}\n",
+      "         error: of the coefficient, or what is left of an identity at most, relatively\n\n"
+      "{}\n{} identities: {} PASS, {} FAIL{}\n",
       table_of(rows).text(), rows.size(), count("PASS"), count("FAIL"),
       open > 0 ? fmt::format(", {} not obeyed, and not promised", open) : "");
 }

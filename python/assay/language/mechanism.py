@@ -17,7 +17,7 @@ from .canonical import canonical
 from .errors import MechanismError, shown
 from .program import NAME, Program
 from .read import OUTPUT, check
-from .scope import Scope, lift, number_type
+from .scope import Scope, emit, integer, lift, number_type, tracing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LENGTH = ' (shape has the names of axes; their lengths are size("K"))'
@@ -105,9 +105,14 @@ class Mechanism:
         return scope.block, list(out)
 
     def __call__(self, *, lengths=None, **given):
-        """The outputs on numpy's or torch's arrays. `lengths`: of axes that no given array has. Settings are keywords, too."""
+        """The outputs on numpy's or torch's arrays. `lengths`: of axes that no given array has. Settings are keywords, too.
+
+        While another mechanism is traced, on its values: this one's operations are then part of the other.
+        """
         settings = self.with_defaults({k: v for k, v in given.items() if k not in self.declared})
         inputs = self.declarations(settings)
+        if tracing():
+            return self.function(**self.traced_inputs(inputs, given), **settings)
         found, like = dict(lengths or {}), None
         for d in inputs:
             x = given.get(d.name)
@@ -130,6 +135,27 @@ class Mechanism:
                 if not any(of_text in str(error) for of_text in ("'str'", "dtype('<U", "sequence by non-int")):
                     raise
                 raise MechanismError(f'{self.name}: a number is a bare text: write const("0.1") where arrays run, too{place_of(error)}') from None
+
+    def traced_inputs(self, inputs, given):
+        """The values of all inputs inside of another mechanism, whose axes may have other names; a number fills an input's axes."""
+        values, axes = {}, {}
+        for d in inputs:
+            if hasattr(given.get(d.name), "shape"):
+                axes |= dict(zip(d.type.shape, given[d.name].shape))
+        for d in inputs:
+            x = given.get(d.name)
+            if x is None and d.default is None:
+                raise MechanismError(f"{self.name}: {d.name} is missing")
+            x = declare.evaluated(d, values) if x is None else x
+            x = integer(x) if d.type.kind == "int" and type(x) is int else lift(x)
+            x = number_type(x) if d.type.kind == "real" else x
+            if x.ndim == 0:
+                for i, axis in enumerate(d.type.shape):
+                    x = emit("expand", x, at=i, size=axes.get(axis, axis))
+            if x.ndim != len(d.type.shape) or x.type.kind != d.type.kind:
+                raise MechanismError(f"{self.name}: {d.name} is [{x.type}] and needs [{d.type}]")
+            values[d.name] = x
+        return values
 
     def default_array(self, d, values, run):
         if d.default is None:
