@@ -51,7 +51,9 @@ class RoomOf final : public ListedRoom {
 
  private:
   void admit(const Problem& problem) const override { const Binding<M, double> binding(problem); }
-  void admit(const BasicProblem<std::string>& problem) const override { const Binding<M, std::string> binding(problem); }
+  void admit(const BasicProblem<std::string>& problem) const override {
+    const Binding<M, std::string> binding(problem);
+  }
   std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, const WordEffort& effort) const override {
     return engine_answer(Binding<M, double>(problem), !problem.cotangents.empty(), effort);
   }

@@ -170,7 +170,8 @@ TEST(linear_attention_bad_inputs, a_vanishing_denominator_names_its_token) {
   Json record = features_case();
   record["inputs"]["k"] = Json::parse(R"([["1", "2"], ["-2", "0.5"], ["1", "1"]])");  // z_2 = (-1, 2.5)
   record["inputs"]["q"] = Json::parse(R"([["1", "1"], ["5", "2"], ["1", "1"]])");
-  EXPECT_EQ(bad_inputs::refusal(record, Status::nonfinite, 1, "o[1][0] is undefined: div of element [0] of token 1"), "");
+  EXPECT_EQ(bad_inputs::refusal(record, Status::nonfinite, 1, "o[1][0] is undefined: div of element [0] of token 1"),
+            "");
   record["params"]["eps"] = "1e-10";
   EXPECT_EQ(bad_inputs::result_of(record).status, Status::ok);
 }

@@ -51,7 +51,8 @@ struct Learnt {
 };
 Learnt learn(const Trial& trial, const Wanted& wanted = {});
 
-/// The axes of a tensor of the problem, which has that shape: in cases with arguments, states and rows are of sequences.
+/// The axes of a tensor of the problem, which has that shape: in cases with arguments, states and rows are of
+/// sequences.
 std::vector<NamedAxis> axes_in_trial(const Trial& trial, const std::string& tensor, const std::vector<int>& shape);
 
 /// One row for each tensor of the oracle that `wanted` holds, before anything is judged: ERROR. `row` says what they

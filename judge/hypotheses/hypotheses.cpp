@@ -24,6 +24,8 @@ using namespace hypotheses;
 
 /// Of the error that a cause must explain, where what is left is near what a correct kernel has; and where it is not.
 constexpr double named_share = 0.99, clear_share = 0.9999;
+/// Where a convention explains as much, no formula is tried in its place.
+constexpr double settled_share = 0.999;
 /// How much more a kernel may spread that keeps another convention: its numbers are others.
 constexpr double other_spread = 3;
 /// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
@@ -348,7 +350,7 @@ class Inquest {
     settle(so_far);
     std::vector<std::string> open = so_far.unexplained;
     for (const LooksLike& cause : so_far.list)
-      if (cause.share < clear_share) open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
+      if (cause.share < settled_share) open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
     const auto any = [&](const auto& holds) { return std::any_of(exhibits_.begin(), exhibits_.end(), holds); };
     const bool outputs_fail = any([](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
     const bool is_open = any([&](const Exhibit& x) {
@@ -682,16 +684,20 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
   const std::vector<Suspect> sorted = in_causal_order(*posed.room, tensors);
   const Scene scene = scene_of(posed);
   const auto formulas = [&](const Scene& of, Pass pass) { return formula_slips_of_arguments(in_file, of, pass); };
-  Causes causes = Inquest(scene, sorted, effort, formulas, conventions_of_arguments(scene, posed.choices)).run();
+  const auto inquest = [&](Inquest::Last last) {
+    return Inquest(scene, sorted, effort, std::move(last), conventions_of_arguments(scene, posed.choices)).run();
+  };
+  // Conventions behind a front end come before formulas of the whole.
+  const auto behind = arguments::behind_front_end(in_file);
+  if (!behind) return inquest(formulas);
+  Causes causes = inquest({});
   const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
   if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
-  const auto behind = arguments::behind_front_end(in_file);
-  if (!behind) return causes;
   std::vector<Suspect> outputs = sorted;
   std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
   const Scene inner = scene_of(*behind);
   Causes more = Inquest(inner, outputs, effort, {}, conventions_of_front_end(inner, posed.problem)).run();
-  if (more.unexplained.size() >= outputs.size() || more.list.empty()) return causes;
+  if (more.unexplained.size() >= outputs.size() || more.list.empty()) return inquest(formulas);
   for (const LooksLike& cause : more.list)
     for (const std::string& named : cause.tensors) std::erase(causes.unexplained, named);
   causes.list.insert(causes.list.begin(), more.list.begin(), more.list.end());

@@ -87,8 +87,8 @@ void add_head(BasicArrays<N>& to, const Place& place, const Strides& shape, F&& 
   }
 }
 
-/// Element `flat` of a result does not exist, or is beyond the scalar. Its token is to blame; of a result that has none,
-/// that of the operation.
+/// Element `flat` of a result does not exist, or is beyond the scalar. Its token is to blame; of a result that has
+/// none, that of the operation.
 template <class S, class X>
 [[noreturn]] void refuse(const Posed<X>& posed, const Program& program, std::size_t result, const Strides& shape,
                          std::size_t flat, int head, bool exists) {

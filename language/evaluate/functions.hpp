@@ -269,7 +269,8 @@ Truth compared(Op op, const S& a, const S& b) {
   if constexpr (Several<S>) {  // differences of infinities are not known
     constexpr double closed = -std::numeric_limits<double>::infinity();
     const bool first = is_everywhere(a, closed), second = is_everywhere(b, closed);
-    if (first || second) return (op == Op::lt ? !second : op == Op::le ? first : first && second) ? Truth::yes : Truth::no;
+    if (first || second)
+      return (op == Op::lt ? !second : op == Op::le ? first : first && second) ? Truth::yes : Truth::no;
   }
   const bool yes = op == Op::lt ? a < b : op == Op::le ? a <= b : a == b;
   return yes ? Truth::yes : Truth::no;

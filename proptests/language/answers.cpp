@@ -396,13 +396,13 @@ TEST(ProgramAnswers, NameTheOperationThatMadeWhatDoesNotExist) {
   const std::string divides = R"([["const",[],{"value":"1"}],["div",[1,0]]])";
   const Room& inverse = written("inverse", stepwise(divides, "2"), "[2]");
   EXPECT_EQ(refusal_of(inverse, record(R"(["1","2"])"), Status::ok, -1), "");
-  EXPECT_EQ(refusal_of(inverse, record(R"(["1","2","0"])"), Status::nonfinite, 2), "o is undefined: div of token 2");
+  EXPECT_EQ(refusal_of(inverse, record(R"(["1","2","0"])"), Status::nonfinite, 2), "o[2] is undefined: div of token 2");
   const Room& roots = written("roots", R"([["sqrt",[0]]])", "[1]");
-  EXPECT_EQ(refusal_of(roots, record(R"(["1","-2"])"), Status::domain, -1), "o is undefined: sqrt of element [1]");
+  EXPECT_EQ(refusal_of(roots, record(R"(["1","-2"])"), Status::domain, 1), "o[1] is undefined: sqrt of element [1]");
   // A comparison with what does not exist chooses nothing.
   const Room& chosen = written(
       "chosen", stepwise(R"([["sqrt",[0]],["const",[],{"value":"1"}],["lt",[1,2]],["select",[3,0,2]]])", "4"), "[2]");
-  EXPECT_EQ(refusal_of(chosen, record(R"(["1","-2"])"), Status::domain, 1), "o is undefined: sqrt of token 1");
+  EXPECT_EQ(refusal_of(chosen, record(R"(["1","-2"])"), Status::domain, 1), "o[1] is undefined: sqrt of token 1");
   // What is not selected does no harm, backward as well.
   const std::string guarded =
       R"([["const",[],{"value":"0"}],["const",[],{"value":"1"}],["div",[2,0]],["abs",[3]],["eq",[0,1]],["select",[5,1,4]]])";

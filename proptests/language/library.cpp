@@ -76,8 +76,8 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
   if (!expected || !got || !of_room) return 0;
   // A room gives what its reference gives; a program no gradients by what a room works out on the way, and more.
   const auto same_names = [&](const BasicArrays<Enclosed>& mine, const BasicArrays<Enclosed>& theirs) {
-    EXPECT_TRUE(std::ranges::equal(mine, theirs, {}, [](const auto& entry) { return entry.first; },
-                                   [](const auto& entry) { return entry.first; }))
+    EXPECT_TRUE(std::ranges::equal(
+        mine, theirs, {}, [](const auto& entry) { return entry.first; }, [](const auto& entry) { return entry.first; }))
         << what;
   };
   same_names(of_room->outputs, expected->outputs), same_names(of_room->gradients, expected->gradients);

@@ -96,8 +96,8 @@ IdentityResult proven(const Row& row) {
 
 /// The outputs in 200 digits, in the order of their names; those of a limit's program at that eps.
 Vector outputs(const Row& row, const Json& number, double eps) {
-  const auto room = row.program(number);
-  Problem problem = row.problem(*room);
+  const auto room = row.program(number), first = row.program(row.pairs().at(0).at(0));
+  Problem problem = row.problem(*first);  // one for all programs of the row, whichever axes they walk
   problem.cotangents.clear();
   if (row.order() > 0) problem.inputs.at("eps").data.assign(1, eps);
   const language::Posed<double> posed(language::program_of(*room), problem);
