@@ -76,20 +76,12 @@ std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const Word
     try {
       const BasicAnswer<WordBall> found =
           file->judged_answer(in_packs(file->folded(), file->has_gradients(), words, effort.threads));
-      if (assay::detail::widest(found) <= word_target)
-        return assay::detail::convert_answer<Enclosed>(
-            [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, found);
+      if (assay::detail::widest(found) <= word_target) return assay::detail::word_pairs(found);
     } catch (const Undecided&) {
       continue;  // more words may
     }
   }
   return std::nullopt;
-}
-
-template <class S>
-HiLo pair_of(const S& x) {
-  const W2 pair = to_w2(x);
-  return {pair.hi, pair.lo};
 }
 
 BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
@@ -98,11 +90,10 @@ BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
     auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
     if (!pairs) pairs = enclosed(problem);
     if (!pairs) return values(problem, Tier::mp100);
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+    return assay::detail::pairs_of(*pairs);
   }
   return assay::detail::with_scalar(tier, [&]<class S>(const S&) {
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const S& x) { return pair_of(x); },
-                                               file->judged_answer(answer<S>(file->folded(), file->has_gradients())));
+    return assay::detail::pairs_of(file->judged_answer(answer<S>(file->folded(), file->has_gradients())));
   });
 }
 

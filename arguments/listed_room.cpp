@@ -74,8 +74,7 @@ Decimals ListedRoom::decimals(const BasicProblem<std::string>& problem, const De
 
 BasicAnswer<HiLo> ListedRoom::values(const Problem& problem, Tier tier) const {
   if (words_of(tier) > 0)
-    if (const auto pairs = in_words(problem, {words_of(tier), 1}))
-      return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+    if (const auto pairs = in_words(problem, {words_of(tier), 1})) return assay::detail::pairs_of(*pairs);
   admit(problem);
   BasicAnswer<HiLo> result = language::values(program_of(problem), problem, tier);
   leave_out_absent(problem, result.gradients);
@@ -90,10 +89,7 @@ std::optional<BasicAnswer<Enclosed>> ListedRoom::enclosed(const Problem& problem
 }
 
 std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem, const WordEffort& effort) const {
-  admit(problem);
-  if (const auto found = by_engine(problem, effort))
-    return assay::detail::convert_answer<Enclosed>(
-        [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
+  if (const auto found = admitted_by_engine(problem, effort)) return assay::detail::word_pairs(*found);
   auto result = language::in_words(program_of(problem), problem, effort);
   if (result) leave_out_absent(problem, result->gradients);
   return result;

@@ -23,8 +23,9 @@ class ListedRoom : public Room {
   /// Throws Refusal on what the reference does not take.
   virtual void admit(const Problem& problem) const = 0;
   virtual void admit(const BasicProblem<std::string>& problem) const = 0;
-  /// The answer of the engine that the reference has for large problems; nothing if there is none.
-  virtual std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, const WordEffort& effort) const = 0;
+  /// Throws as admit(). The answer of the engine that the reference has for large problems; nothing if there is none.
+  virtual std::optional<BasicAnswer<WordBall>> admitted_by_engine(const Problem& problem,
+                                                                  const WordEffort& effort) const = 0;
   /// Whether answers print a final state [V, K].
   virtual bool prints_value_by_key(const BasicProblem<std::string>& problem) const = 0;
 
@@ -38,23 +39,13 @@ class ListedRoom : public Room {
 
 /// The room of reference M.
 template <class M>
-class RoomOf final : public ListedRoom {
-  using F = RoomFunctions<M>;
-
- public:
-  constexpr RoomOf() : ListedRoom(M::name, M::summary, M::Options::names) {}
-  std::vector<RoomFacts::Ranked> inputs() const override { return F::template fields<M::template Inputs>(); }
-  std::vector<RoomFacts::Ranked> outputs() const override { return F::template fields<M::template Outputs>(); }
-  std::vector<Params> variants() const override { return M::Options::variants(); }
-  Problem make(const CaseSpec& spec) const override { return make_problem<M>(spec); }
-  bool shifted(const Params& params) const override { return F::shifted(params); }
-
- private:
+class RoomOf final : public DeclaredRoom<M, ListedRoom> {
   void admit(const Problem& problem) const override { const Binding<M, double> binding(problem); }
   void admit(const BasicProblem<std::string>& problem) const override {
     const Binding<M, std::string> binding(problem);
   }
-  std::optional<BasicAnswer<WordBall>> by_engine(const Problem& problem, const WordEffort& effort) const override {
+  std::optional<BasicAnswer<WordBall>> admitted_by_engine(const Problem& problem,
+                                                          const WordEffort& effort) const override {
     return engine_answer(Binding<M, double>(problem), !problem.cotangents.empty(), effort);
   }
   bool prints_value_by_key(const BasicProblem<std::string>& problem) const override {

@@ -211,14 +211,25 @@ class Inquest {
     for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
   }
 
-  Causes run() {
+  Causes run() { return with_formulas(by_conventions()); }
+
+  Causes by_conventions() {
     Causes causes;
     if (failing().empty()) return causes;
     try_algebra();
     causes.all_tried = try_conventions();
-    causes.all_tried = try_formulas() && causes.all_tried;
     settle(causes);
     return causes;
+  }
+  /// What by_conventions() has found, and formulas where that leaves something open.
+  Causes with_formulas(Causes causes) {
+    const std::size_t known = candidates_.size();
+    causes.all_tried = try_formulas(causes) && causes.all_tried;
+    if (candidates_.size() == known) return causes;
+    Causes more;
+    more.all_tried = causes.all_tried;
+    settle(more);
+    return more;
   }
 
  private:
@@ -345,9 +356,7 @@ class Inquest {
   }
 
   /// Where nothing explains an output clearly, or, of outputs that pass, a gradient: half as much for the formula.
-  bool try_formulas() {
-    Causes so_far;
-    settle(so_far);
+  bool try_formulas(const Causes& so_far) {
     std::vector<std::string> open = so_far.unexplained;
     for (const LooksLike& cause : so_far.list)
       if (cause.share < settled_share) open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
@@ -684,20 +693,18 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
   const std::vector<Suspect> sorted = in_causal_order(*posed.room, tensors);
   const Scene scene = scene_of(posed);
   const auto formulas = [&](const Scene& of, Pass pass) { return formula_slips_of_arguments(in_file, of, pass); };
-  const auto inquest = [&](Inquest::Last last) {
-    return Inquest(scene, sorted, effort, std::move(last), conventions_of_arguments(scene, posed.choices)).run();
-  };
+  Inquest inquest(scene, sorted, effort, formulas, conventions_of_arguments(scene, posed.choices));
+  Causes causes = inquest.by_conventions();
   // Conventions behind a front end come before formulas of the whole.
   const auto behind = arguments::behind_front_end(in_file);
-  if (!behind) return inquest(formulas);
-  Causes causes = inquest({});
+  if (!behind) return inquest.with_formulas(std::move(causes));
   const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
   if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
   std::vector<Suspect> outputs = sorted;
   std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
   const Scene inner = scene_of(*behind);
   Causes more = Inquest(inner, outputs, effort, {}, conventions_of_front_end(inner, posed.problem)).run();
-  if (more.unexplained.size() >= outputs.size() || more.list.empty()) return inquest(formulas);
+  if (more.unexplained.size() >= outputs.size() || more.list.empty()) return inquest.with_formulas(std::move(causes));
   for (const LooksLike& cause : more.list)
     for (const std::string& named : cause.tensors) std::erase(causes.unexplained, named);
   causes.list.insert(causes.list.begin(), more.list.begin(), more.list.end());

@@ -51,12 +51,6 @@ std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gr
   return std::nullopt;
 }
 
-template <class S>
-HiLo pair_of(const S& x) {
-  const W2 pair = to_w2(x);
-  return {pair.hi, pair.lo};
-}
-
 }  // namespace
 
 Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& problem, const DecimalOptions& options) {
@@ -87,8 +81,7 @@ std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const 
                      : narrow_words(posed, posed.has_cotangents(), effort);
   if (!found) return std::nullopt;
   if (apart) join_channels(mechanism, *apart, *found);
-  return assay::detail::convert_answer<Enclosed>(
-      [](std::string_view, const WordBall& x) { return assay::detail::word_pair(x); }, *found);
+  return assay::detail::word_pairs(*found);
 }
 
 BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tier tier) {
@@ -98,19 +91,17 @@ BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tie
     require(pairs.has_value() || tier != Tier::ball, mechanism.program.name,
             ": no enclosure decides a comparison of equal numbers");
     if (!pairs) return values(mechanism, problem, Tier::mp100);
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+    return assay::detail::pairs_of(*pairs);
   }
   const Posed<double> posed(mechanism, problem);
-  return assay::detail::with_scalar(tier, [&]<class S>(const S&) {
-    return assay::detail::convert_answer<HiLo>([](std::string_view, const S& x) { return pair_of(x); },
-                                               answer<S>(posed, posed.has_cotangents()));
-  });
+  return assay::detail::with_scalar(
+      tier, [&]<class S>(const S&) { return assay::detail::pairs_of(answer<S>(posed, posed.has_cotangents())); });
 }
 
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent) {
   using D = Dual<Mp50>;
   const Posed<double> posed(mechanism, problem);
-  return assay::detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return pair_of(x.slope); },
+  return assay::detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return assay::detail::hi_lo(x.slope); },
                                              slopes<D>(posed, tangent));
 }
 

@@ -229,6 +229,24 @@ inline Enclosed word_pair(const WordBall& x) {
   return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
 }
 
+inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer) {
+  return convert_answer<Enclosed>([](std::string_view, const WordBall& x) { return word_pair(x); }, answer);
+}
+
+template <class S>
+HiLo hi_lo(const S& x) {
+  const W2 pair = to_w2(x);
+  return {pair.hi, pair.lo};
+}
+template <class S>
+BasicAnswer<HiLo> pairs_of(const BasicAnswer<S>& answer) {
+  return convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); }, answer);
+}
+/// Without their bounds.
+inline BasicAnswer<HiLo> pairs_of(const BasicAnswer<Enclosed>& answer) {
+  return convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, answer);
+}
+
 /// Rational numbers are off by what printing rounds away.
 inline void add_bounds(const BasicArrays<Rational>& exact, const BasicArrays<Cell>& printed, std::string_view prefix,
                        Decimals& result) {
@@ -313,7 +331,7 @@ struct RoomFunctions {
       if (!pairs) pairs = enclosed(problem);
       if (!pairs && tier != Tier::ball) return values_in<Mp100>(problem, tier);
       require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
-      return detail::convert_answer<HiLo>([](std::string_view, const Enclosed& x) { return x.value; }, *pairs);
+      return detail::pairs_of(*pairs);
     }
     return detail::with_scalar(tier, [&]<class S>(const S&) { return values_in<S>(problem, tier); });
   }
@@ -322,8 +340,7 @@ struct RoomFunctions {
   template <class S>
   static BasicAnswer<HiLo> values_in(const Problem& problem, Tier) {
     const Binding<M, double> binding(problem);
-    return detail::convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); },
-                                        answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
+    return detail::pairs_of(answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
   }
 
   static std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
@@ -337,14 +354,13 @@ struct RoomFunctions {
     auto found = engine_answer(binding, gradients, effort);
     if (!found) found = narrow_words(binding, {gradients, false, false}, effort);
     if (!found) return std::nullopt;
-    return detail::convert_answer<Enclosed>([](std::string_view, const WordBall& x) { return detail::word_pair(x); },
-                                            *found);
+    return detail::word_pairs(*found);
   }
 
   static BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) {
     using D = Dual<Mp50>;
     const Directed<D> binding(problem, tangent);
-    return detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return hi_lo(x.slope); },
+    return detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return detail::hi_lo(x.slope); },
                                         answer<M, D>(binding, {}).outputs);
   }
 
@@ -387,12 +403,6 @@ struct RoomFunctions {
    private:
     const Arrays& tangent_;
   };
-
-  template <class S>
-  static HiLo hi_lo(const S& x) {
-    const W2 pair = to_w2(x);
-    return {pair.hi, pair.lo};
-  }
 
   template <class S>
   static Decimals printed(const BasicAnswer<S>& answer, int digits) {
@@ -530,16 +540,26 @@ struct RoomFunctions {
   }
 };
 
-/// Room M of the registry.
-template <class M>
-class MadeRoom final : public Room {
+/// What reference M declares; `Base`, a Room, answers.
+template <class M, class Base>
+class DeclaredRoom : public Base {
   using F = RoomFunctions<M>;
 
  public:
-  constexpr MadeRoom() : Room(M::name, M::summary, M::Options::names) {}
+  constexpr DeclaredRoom() : Base(M::name, M::summary, M::Options::names) {}
   std::vector<RoomFacts::Ranked> inputs() const override { return F::template fields<M::template Inputs>(); }
   std::vector<RoomFacts::Ranked> outputs() const override { return F::template fields<M::template Outputs>(); }
   std::vector<Params> variants() const override { return M::Options::variants(); }
+  Problem make(const CaseSpec& spec) const override { return make_problem<M>(spec); }
+  bool shifted(const Params& params) const override { return F::shifted(params); }
+};
+
+/// Room M of the registry, answered by its reference.
+template <class M>
+class MadeRoom final : public DeclaredRoom<M, Room> {
+  using F = RoomFunctions<M>;
+
+ public:
   Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const override {
     return F::decimals(problem, options);
   }
@@ -551,8 +571,6 @@ class MadeRoom final : public Room {
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
     return F::slopes(problem, tangent);
   }
-  Problem make(const CaseSpec& spec) const override { return make_problem<M>(spec); }
-  bool shifted(const Params& params) const override { return F::shifted(params); }
 };
 
 }  // namespace assay
