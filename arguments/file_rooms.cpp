@@ -98,11 +98,7 @@ BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
 }
 
 Answer emulated(const FileCase& file) {
-  const BasicAnswer<Emulated> answered =
-      file.judged_answer(answer<Emulated>(file.folded_doubles(), file.has_gradients()));
-  const auto plain = [](std::string_view, const Emulated& x) { return x.value; };
-  return {assay::detail::convert_arrays<double>(plain, answered.outputs),
-          assay::detail::convert_arrays<double>(plain, answered.gradients)};
+  return assay::detail::doubles_of(file.judged_answer(answer<Emulated>(file.folded_doubles(), file.has_gradients())));
 }
 
 /// A draw. Operands that are narrow are most of a kernel's errors, but not all: what stands before and behind a
@@ -149,6 +145,7 @@ class FileRoom final : public Room {
     return arguments::in_words(problem, effort);
   }
   BasicArrays<HiLo> slopes(const Problem&, const Arrays&) const override { not_of_files(); }
+  Answer emulated(const Problem& problem) const override { return perturbed(problem); }
   Problem make(const CaseSpec&) const override { not_of_files(); }
 
  private:
@@ -362,11 +359,6 @@ std::shared_ptr<const Room> find_room(std::string_view name) {
     if (room->name == name) return {std::shared_ptr<const void>(), room};  // it is never destroyed
   if (auto with_arguments = arguments::find_file_room(name)) return with_arguments;
   return language::find_program(name);
-}
-
-Answer perturbed_answer(const Problem& problem) {
-  return arguments::without_suffix(problem.mechanism).empty() ? language::perturbed_program(problem)
-                                                              : arguments::perturbed(problem);
 }
 
 }  // namespace assay

@@ -8,6 +8,7 @@
 
 #include "arguments/programs/library.hpp"
 #include "language/answers/by_tier.hpp"
+#include "language/room.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -93,6 +94,27 @@ std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem
   auto result = language::in_words(program_of(problem), problem, effort);
   if (result) leave_out_absent(problem, result->gradients);
   return result;
+}
+
+Answer ListedRoom::emulated(const Problem& problem) const {
+  admit(problem);
+  Answer result = language::emulated(program_of(problem), problem);
+  leave_out_absent(problem, result.gradients);
+  return result;
+}
+
+std::optional<Arrays> ListedRoom::term_sizes(const Problem& problem, int bits, int threads) const {
+  admit(problem);
+  return language::term_sizes(program_of(problem), problem, bits, threads);
+}
+
+std::unique_ptr<Trajectory> ListedRoom::trajectory(Tier tier) const {
+  if (carried_names(*this).empty()) return nullptr;
+  const auto program = [this](const Problem& segment) -> const language::Mechanism& {
+    admit(segment);
+    return program_of(segment);
+  };
+  return language::trajectory(program, tier);
 }
 
 BasicArrays<HiLo> ListedRoom::slopes(const Problem& problem, const Arrays& tangent) const {

@@ -10,6 +10,7 @@
 
 namespace assay::arguments {
 
+/// The model is the program's in emulated arithmetic, without roundings of what no product reads.
 class ListedRoom : public Room {
  public:
   using Room::Room;
@@ -18,6 +19,9 @@ class ListedRoom : public Room {
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const final;
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const final;
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const final;
+  Answer emulated(const Problem& problem) const override;
+  std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const override;
+  std::unique_ptr<Trajectory> trajectory(Tier tier) const final;
 
  private:
   /// Throws Refusal on what the reference does not take.
@@ -39,7 +43,7 @@ class ListedRoom : public Room {
 
 /// The room of reference M.
 template <class M>
-class RoomOf final : public DeclaredRoom<M, ListedRoom> {
+class RoomOf : public DeclaredRoom<M, ListedRoom> {
   void admit(const Problem& problem) const override { const Binding<M, double> binding(problem); }
   void admit(const BasicProblem<std::string>& problem) const override {
     const Binding<M, std::string> binding(problem);

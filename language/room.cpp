@@ -207,6 +207,13 @@ class ProgramRoom final : public Room {
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
     return language::slopes(mechanism_, problem, tangent);
   }
+  Answer emulated(const Problem& problem) const override {
+    if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
+    return language::emulated(mechanism_, problem);
+  }
+  std::unique_ptr<Trajectory> trajectory(Tier tier) const override {
+    return language::trajectory([this](const Problem&) -> const Mechanism& { return mechanism_; }, tier);
+  }
   Problem make(const CaseSpec& spec) const override;
   bool shifted(const Params&) const override { return carries_rows(mechanism_.program); }
   bool is_program() const override { return true; }
@@ -297,16 +304,6 @@ std::shared_ptr<const Room> find_program(std::string_view name) {
   } catch (const InputError& error) {
     throw Refusal(Status::unsupported, -1, error.what());
   }
-}
-
-Answer perturbed_program(const Problem& problem) {
-  if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
-  const auto room = program_room(problem.mechanism);
-  const Posed<double> posed(room->mechanism(), problem);
-  const BasicAnswer<Emulated> answered = answer<Emulated>(posed, posed.has_cotangents());
-  const auto plain = [](std::string_view, const Emulated& x) { return x.value; };
-  return {assay::detail::convert_arrays<double>(plain, answered.outputs),
-          assay::detail::convert_arrays<double>(plain, answered.gradients)};
 }
 
 void trace_with(Traced traced) { front_end = traced; }

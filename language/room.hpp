@@ -2,6 +2,7 @@
 // Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...". A file of Python,
 // gdn2.py, is one as soon as somebody traces it.
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +30,10 @@ std::shared_ptr<const Mechanism> find_mechanism(std::string_view name);
 const Mechanism& program_of(const Room& room);
 /// A room of a program that is in no file; its name is that of a file, for cases of it.
 std::unique_ptr<const Room> room_of(Program program);
-/// The answer of a program under the PerturbedArithmetic of this thread.
-Answer perturbed_program(const Problem& problem);
+/// The program of a segment's settings, kept as long as the trajectory lives.
+using ProgramOf = std::function<const Mechanism&(const Problem& segment)>;
+/// As Room::trajectory.
+std::unique_ptr<Trajectory> trajectory(ProgramOf program, Tier tier);
 
 /// Outputs, and gradients if the problem has cotangents, in doubles. Throws Refusal as the room does.
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem);

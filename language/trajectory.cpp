@@ -1,12 +1,10 @@
-#include "oracles/core/trajectory.hpp"
-
-#include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "language/answers/answer.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay::language {
 namespace {
@@ -19,11 +17,11 @@ HiLo pair_of(double x) { return {x, 0}; }
 template <class S>
 class ProgramTrajectory final : public Trajectory {
  public:
-  explicit ProgramTrajectory(const Mechanism& mechanism) : mechanism_(mechanism) {}
+  explicit ProgramTrajectory(ProgramOf program) : program_(std::move(program)) {}
 
   BasicArrays<HiLo> advance(const Problem& segment) override {
-    BasicArrays<S> outputs = outputs_from<S>(Posed<double>(mechanism_, segment), left_);
-    const BasicArrays<HiLo> values =
+    BasicArrays<S> outputs = outputs_from<S>(Posed<double>(program_(segment), segment), left_);
+    BasicArrays<HiLo> values =
         assay::detail::convert_arrays<HiLo>([](std::string_view, const S& x) { return pair_of(x); }, outputs);
     left_.clear();
     for (auto& [name, array] : outputs)
@@ -32,19 +30,15 @@ class ProgramTrajectory final : public Trajectory {
   }
 
  private:
-  const Mechanism& mechanism_;
+  ProgramOf program_;
   BasicArrays<S> left_;  ///< under the names of the inputs that take it up
 };
 
-template <class S>
-std::unique_ptr<Trajectory> trajectory_in(const Room& room) {
-  return std::make_unique<ProgramTrajectory<S>>(program_of(room));
-}
-
 }  // namespace
-}  // namespace assay::language
 
-const assay::Recurrence& assay::recurrence_of_programs() {
-  static constexpr Recurrence all{"", &language::trajectory_in<W2>, &language::trajectory_in<double>};
-  return all;
+std::unique_ptr<Trajectory> trajectory(ProgramOf program, Tier tier) {
+  if (tier == Tier::w2) return std::make_unique<ProgramTrajectory<W2>>(std::move(program));
+  return std::make_unique<ProgramTrajectory<double>>(std::move(program));
 }
+
+}  // namespace assay::language

@@ -150,14 +150,14 @@ double off_by(const std::vector<HiLo>& fine, const std::vector<HiLo>& rough) {
 }
 
 /// Sets `drift.proven_off`: the first segments' exact outputs against their proven enclosure.
-void prove_start(const DriftSpec& spec, const Segments& segments, const Recurrence& recurrence, Drift& drift) {
+void prove_start(const DriftSpec& spec, const Segments& segments, Drift& drift) {
   constexpr long wanted = 256;
   std::vector<Problem> start;
   for (long i = 0; i < segments.count() && segments.begin(i) < wanted; ++i) start.push_back(segments.at(i));
   const Problem whole = joined(*spec.room, start);
   const Oracle oracle = oracle_of(*spec.room, whole);
   if (is_program_form(spec.form->name)) require_equal(*spec.form, whole, oracle, spec.threads);
-  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
+  StreamedExact exact(spec, spec.room->trajectory(Tier::w2));
   Squares squares;
   std::size_t first = 0;
   for (const Problem& segment : start) {
@@ -285,9 +285,9 @@ struct Prefix {
   DriftWindows carried, fresh;
 };
 
-Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurrence& recurrence) {
+Prefix prefix_of(const DriftSpec& spec, const Segments& segments) {
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
+  StreamedExact exact(spec, spec.room->trajectory(Tier::w2));
   Prefix prefix;
   Problem before;
   Arrays left;
@@ -302,7 +302,7 @@ Prefix prefix_of(const DriftSpec& spec, const Segments& segments, const Recurren
     add_errors(answer.outputs, values, segments.begin(i), segments.begin(i + 1), prefix.series);
     const BasicArray<HiLo>& o = exact.outputs();
     const Array& got = answer.outputs.find(spec.output)->second;
-    const BasicArrays<HiLo> continued = recurrence.in_w2(*spec.room)->advance(from_kernel);
+    const BasicArrays<HiLo> continued = spec.room->trajectory(Tier::w2)->advance(from_kernel);
     const std::vector<HiLo>& reached = continued.find(spec.output)->second.data;
     Array passed_on = got;
     for (std::size_t n = 0; n < o.data.size(); ++n)
@@ -358,7 +358,7 @@ GrowthFit with_fresh(GrowthFit fit, double fresh) {
 }
 
 /// Fits the prefixes of several sequences, none of which goes further.
-void predict(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift) {
+void predict(const DriftSpec& spec, Drift& drift) {
   std::vector<Prefix> prefixes(static_cast<std::size_t>(spec.sequences));
   words::in_parallel(prefixes.size() + 1, spec.threads, [&](std::size_t r) {
     if (r == prefixes.size()) {
@@ -367,7 +367,7 @@ void predict(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift) 
     }
     CaseSpec inputs = spec.inputs;
     if (r > 0) inputs.seed = Stream(inputs.seed, "drift/sequence").bits(r);
-    prefixes[r] = prefix_of(spec, Segments(*spec.room, inputs, spec.prefix, spec.segment), recurrence);
+    prefixes[r] = prefix_of(spec, Segments(*spec.room, inputs, spec.prefix, spec.segment));
   });
   std::erase_if(prefixes, [](const Prefix& prefix) { return prefix.series.empty(); });
   drift.sequences = static_cast<int>(prefixes.size());
@@ -414,7 +414,7 @@ std::vector<std::string> rounding_sites(const DriftSpec& spec, const Segments& s
 }
 
 /// Runs every site alone over the prefix.
-void attribute(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift, const DriftDone& done) {
+void attribute(const DriftSpec& spec, Drift& drift, const DriftDone& done) {
   const Segments segments(*spec.room, spec.inputs, std::min(spec.tokens, spec.prefix), spec.segment);
   const std::vector<std::string> names = rounding_sites(spec, segments);
   const Policy whole = policy_of(spec);
@@ -436,7 +436,7 @@ void attribute(const DriftSpec& spec, const Recurrence& recurrence, Drift& drift
     alone.sites = whole.sites.all(Format::exact).with(name, whole.sites.at(name));
     add(alone);
   }
-  StreamedExact exact(spec, recurrence.in_w2(*spec.room));
+  StreamedExact exact(spec, spec.room->trajectory(Tier::w2));
   for (long i = 0; i < segments.count(); ++i) {
     const Problem segment = segments.at(i);
     exact.advance(segment);
@@ -603,9 +603,8 @@ double DriftSeries::low() const { return early->low(ended_at) * tile::ex2(-2 * s
 double DriftSeries::high() const { return early->high(ended_at) * tile::ex2(2 * spread * log2_e); }
 
 std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
-  const Recurrence& recurrence = *find_recurrence(*spec.room);
   const Segments segments(*spec.room, spec.inputs, tokens, spec.segment);
-  StreamedExact healthy(spec, recurrence.in_double(*spec.room)), perturbed(spec, recurrence.in_double(*spec.room));
+  StreamedExact healthy(spec, spec.room->trajectory(Tier::fp64)), perturbed(spec, spec.room->trajectory(Tier::fp64));
   struct Left {
     double tokens = 0, squared = 0;
   };
@@ -662,7 +661,7 @@ std::string stream_obstacle(const Room& room, const Params& params) {
     if (output_of(room).empty()) return text(room.name, " has no output with a row for every token");
     return language::stream_obstacle(room);
   }
-  if (find_recurrence(room) == nullptr)
+  if (room.trajectory(Tier::fp64) == nullptr)
     return text(room.name, " is no recurrence that takes up the states of the segment before");
   const auto it = params.find("normalization");
   if (it != params.end())
@@ -673,20 +672,19 @@ std::string stream_obstacle(const Room& room, const Params& params) {
 
 Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
   check(spec);
-  const Recurrence& recurrence = *find_recurrence(*spec.room);
   const Segments segments(*spec.room, spec.inputs, spec.tokens, spec.segment);
   Drift drift;
   drift.spec = spec;
   Problem segment = segments.at(0);
   const std::string obstacle = spec.form->obstacle(segment);
   require(obstacle.empty(), spec.room->name, ' ', spec.form->name, ": ", obstacle);
-  prove_start(spec, segments, recurrence, drift);
+  prove_start(spec, segments, drift);
 
   // A prediction is one of what lies well ahead.
-  if (spec.tokens >= 2 * spec.prefix) predict(spec, recurrence, drift);
+  if (spec.tokens >= 2 * spec.prefix) predict(spec, drift);
 
   StreamedKernel kernel(*spec.room, *spec.form, policy_of(spec), spec.tile);
-  StreamedExact exact(spec, recurrence.in_w2(*spec.room)), rough(spec, recurrence.in_double(*spec.room));
+  StreamedExact exact(spec, spec.room->trajectory(Tier::w2)), rough(spec, spec.room->trajectory(Tier::fp64));
   Budget budget(spec);
   Problem next;
   Answer answer;
@@ -731,7 +729,7 @@ Drift measure_drift(const DriftSpec& spec, const DriftDone& done) {
     if (!windows.empty() && windows.back().squared > 0)
       series.ended_at = windows.back().position(), series.ended = windows.back().error();
   }
-  if (spec.by_site) attribute(spec, recurrence, drift, done);
+  if (spec.by_site) attribute(spec, drift, done);
   return drift;
 }
 

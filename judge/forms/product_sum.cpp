@@ -1,10 +1,10 @@
 // A backward of softmax attention that no tile program has: D from the products of P and dP.
-#include "judge/forms/make_sequential.hpp"
+#include "oracles/core/make_room.hpp"
 #include "reference/softmax_attention.hpp"
 
 namespace assay {
 
-Answer run_product_sum(const Problem& problem, const Policy& policy, int tile);
+Answer emulated_product_sum(const Problem& problem);
 
 namespace {
 
@@ -55,8 +55,9 @@ struct product_sum : softmax_attention {
 
 }  // namespace
 
-Answer run_product_sum(const Problem& problem, const Policy& policy, int) {
-  return run_sequentially<product_sum>(problem, policy);
+Answer emulated_product_sum(const Problem& problem) {
+  return detail::doubles_of(answer<product_sum, Emulated>(Binding<product_sum, double>(problem),
+                                                          {!problem.cotangents.empty(), false, false}));
 }
 
 }  // namespace assay

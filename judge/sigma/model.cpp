@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "judge/sigma/cumulated_decays.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
+#include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
@@ -18,23 +20,7 @@
 
 namespace assay {
 
-namespace sequential {
-#define MECHANISM(name) Answer perturbed_##name(const Problem& problem);
-#include "mechanisms.def"
-#undef MECHANISM
-}  // namespace sequential
-
 namespace {
-
-using Perturbed = Answer (*)(const Problem& problem);
-
-Perturbed perturbed_room(std::string_view mechanism) {
-#define MECHANISM(name) \
-  if (mechanism == #name) return &sequential::perturbed_##name;
-#include "mechanisms.def"
-#undef MECHANISM
-  return is_unlisted(mechanism) ? &perturbed_answer : nullptr;
-}
 
 /// fp32 and fp64: sums are as narrow as what they sum.
 bool sums_are_narrow(Format precision) {
@@ -69,7 +55,9 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
 
 }  // namespace
 
-bool has_model(std::string_view mechanism) { return perturbed_room(mechanism) != nullptr; }
+bool has_model(std::string_view mechanism) {
+  return find_kernels(kernel_rooms(), mechanism) != nullptr || is_unlisted(mechanism);
+}
 
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
                      const std::function<void()>& done) {
@@ -80,8 +68,8 @@ ModelRuns model_runs(const Problem& problem, Format precision, int draws, int th
 
 void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
                     const std::function<void()>& done) {
-  const Perturbed run = perturbed_room(problem.mechanism);
-  require(run != nullptr, problem.mechanism, ": no model: it has no kernels");
+  const std::shared_ptr<const Room> room = find_room(problem.mechanism);
+  require(room != nullptr && has_model(problem.mechanism), problem.mechanism, ": no model: it has no kernels");
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
   runs.drawn.resize(all);
   words::in_parallel(all - known, threads, [&](std::size_t i) {
@@ -89,7 +77,7 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
     const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k),
                                          runs.states);
     const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k));
-    runs.drawn[k] = flat(run(read.problem()));
+    runs.drawn[k] = flat(room->emulated(read.problem()));
     read.take_back(runs.drawn[k]);
     cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
     if (done) done();

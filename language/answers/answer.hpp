@@ -3,6 +3,10 @@
 #include "language/answers/posed.hpp"
 #include "oracles/multiword/word_ball.hpp"
 
+namespace assay {
+struct Sized;
+}
+
 namespace assay::language {
 
 /// Outputs and, with `gradients`, those of all inputs that have one; of shared inputs and parameters summed over the
@@ -10,6 +14,9 @@ namespace assay::language {
 /// sqrt DOMAIN; where it is beyond the scalar NONFINITE. Enclosures throw Undecided in both cases.
 template <class S, class X>
 BasicAnswer<S> answer(const Posed<X>& posed, bool gradients);
+
+/// The same in Sized with accumulators of so many bits, heads on several threads, which change no bit.
+BasicAnswer<Sized> answer_in_sizes(const Posed<double>& posed, bool gradients, int bits, int threads);
 
 /// Outputs alone, where inputs that `states` names hold those numbers in place of the problem's.
 template <class S>

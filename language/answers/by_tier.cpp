@@ -98,6 +98,16 @@ BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tie
       tier, [&]<class S>(const S&) { return assay::detail::pairs_of(answer<S>(posed, posed.has_cotangents())); });
 }
 
+Answer emulated(const Mechanism& mechanism, const Problem& problem) {
+  const Posed<double> posed(mechanism, problem);
+  return assay::detail::doubles_of(answer<Emulated>(posed, posed.has_cotangents()));
+}
+
+Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, int bits, int threads) {
+  const Posed<double> posed(mechanism, problem);
+  return reported_sizes(answer_in_sizes(posed, posed.has_cotangents(), bits, threads));
+}
+
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent) {
   using D = Dual<Mp50>;
   const Posed<double> posed(mechanism, problem);

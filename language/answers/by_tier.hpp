@@ -12,6 +12,8 @@ BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tie
 std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem);
 std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
                                               const WordEffort& effort);
+Answer emulated(const Mechanism& mechanism, const Problem& problem);
+Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, int bits, int threads);
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent);
 
 }  // namespace assay::language

@@ -16,6 +16,7 @@
 #include "language/evaluate/solve.hpp"
 #include "language/program/infer.hpp"
 #include "reference/core/error.hpp"
+#include "reference/errors/erring.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay::language {
@@ -201,7 +202,8 @@ class Interpreter {
       case Op::index:
         return element(*a[0], at.axis, at.i);
       case Op::contract:
-        return Several<S> && node.is_added ? product(at, *a[0], *a[1]) : contract(at, *a[0], *a[1]);
+        return goes_in_place<S> && node.is_added && culprit_ == nullptr ? product(at, *a[0], *a[1])
+                                                                        : contract(at, *a[0], *a[1]);
       case Op::softmax:
       case Op::logsumexp:
         return rows(node.op == Op::softmax, *a[0], *a[1]);
@@ -283,7 +285,7 @@ class Interpreter {
     return out;
   }
 
-  /// The sum of a value and a contraction, of packs.
+  /// The sum of a value and a contraction.
   V plus_product(const V& x, const Product<S>& p) {
     if (x.product) return plus_product(contract(x.product->how, x.product->left, x.product->right), p);
     const Holes holes = holes_in(p.how, p.left, p.right);
@@ -293,9 +295,9 @@ class Interpreter {
                   [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
   }
 
-  /// As arithmetic, of packs, whose numbers are large: in their place where nobody else has them. `exchanged`: x is the
-  /// second operand, which changes no bit.
-  V packed(const Node& node, const V& x, const V& y, bool exchanged) {
+  /// As arithmetic: in the place of x where nobody else has it. `exchanged`: x is the second operand, which changes no
+  /// bit.
+  V in_place(const Node& node, const V& x, const V& y, bool exchanged) {
     const Op op = node.op;
     if (x.product) return plus_product(y, *x.product);
     if (y.product) return plus_product(x, *y.product);
@@ -319,17 +321,18 @@ class Interpreter {
 
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
-    if constexpr (Several<S>)
-      if (a.size() == 2 && a[0] != a[1] && (op == Op::add || op == Op::sub || op == Op::mul)) {
+    const bool absorb = node.attributes.absorb;
+    if constexpr (goes_in_place<S>)
+      if (a.size() == 2 && a[0] != a[1] &&
+          (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {
         // Sums and products go where there is room.
-        const bool exchanged = op != Op::sub && !node.attributes.absorb && a[0]->reals && !a[0]->layout.is_dense();
-        return exchanged ? packed(node, *a[1], *a[0], true) : packed(node, *a[0], *a[1], false);
+        const bool exchanged = op != Op::sub && !absorb && a[0]->reals && !a[0]->layout.is_dense();
+        return exchanged ? in_place(node, *a[1], *a[0], true) : in_place(node, *a[0], *a[1], false);
       }
     if (a.size() == 1)
       return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
         return defined<S>([op](const S& one) { return function<S>(op, one); }, x.real(i));
       });
-    const bool absorb = node.attributes.absorb;
     return zip<S>(*a[0], *a[1], [op, absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
       const S& one = x.real(i);
       if constexpr (!Several<S>)
@@ -797,7 +800,7 @@ class Interpreter {
   // ---- scans
 
   /// Which of the step's values are the same for all tokens: those of constants and outer values. Contractions round
-  /// afresh at every use, and are none.
+  /// afresh at every use, and are none; so does all that errs.
   std::vector<V> common(const Block& body, int own, const std::vector<V>& args) {
     std::vector<char> fixed(body.last_use.size(), 0);
     std::vector<V> known(body.last_use.size());
@@ -805,7 +808,7 @@ class Interpreter {
     for (std::size_t n = 0; n < body.nodes.size(); ++n) {
       const Node& node = body.nodes[n];
       const std::size_t v = body.params.size() + n;
-      if (node.op == Op::scan || node.op == Op::contract || node.op == Op::get) continue;
+      if (node.op == Op::scan || node.op == Op::contract || node.op == Op::get || errs<S>()) continue;
       Operands operands;
       bool all = true;
       for (const int a : node.args) {
@@ -937,9 +940,22 @@ class Interpreter {
     std::vector<V> out = joined ? run(body, std::move(values), &*r.known, &wanted)
                                 : run(body, std::move(before), &*r.known, rows ? nullptr : &plan.all_states);
     std::copy_n(out.begin(), c.state.size(), c.state.begin());
+    store(c.state, r.node.attributes.reverse ? Kept::gradient : Kept::state);
     if (!joined) join(plan, c);
     out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(c.state.size()));
     return out;
+  }
+
+  /// Matrices that a step carries on, as a kernel stores them: states, and their gradients, which run back.
+  static void store([[maybe_unused]] std::vector<V>& states, [[maybe_unused]] Kept what) {
+    if constexpr (std::is_same_v<S, Emulated>) {
+      if (!EmulatedArithmetic::stores(what)) return;
+      for (V& state : states)
+        if (state.reals && state.layout.rank > 1)
+          state = map<S>(state, [what](const V& x, std::ptrdiff_t i) {
+            return S(EmulatedArithmetic::carried(what, x.real(i).value));
+          });
+    }
   }
 
   /// The next states of all joints, put where the step has them. False if nothing is known of what becomes of their

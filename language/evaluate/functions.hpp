@@ -10,6 +10,7 @@
 #include "oracles/multiword/pack.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "oracles/scalars/scalar.hpp"
+#include "oracles/scalars/sized.hpp"
 #include "reference/errors/elementary.hpp"
 
 namespace assay::language {
@@ -24,6 +25,9 @@ inline constexpr bool must_be_asked = std::is_same_v<S, Ball> || std::is_same_v<
 /// A double that operations may round.
 template <class S>
 inline constexpr bool is_machine = std::is_same_v<S, double> || std::is_same_v<S, Emulated>;
+/// Scalars whose sums and products are written over an operand that nobody reads again.
+template <class S>
+inline constexpr bool goes_in_place = Several<S> || is_machine<S> || std::is_same_v<S, W2> || std::is_same_v<S, Sized>;
 
 template <class S>
 S undefined() {
@@ -299,8 +303,8 @@ S shift_near(const S& top) {
 template <class S>
 S constant(const std::string& fraction) {
   const std::size_t slash = fraction.find('/');
-  if constexpr (std::is_same_v<S, Emulated>) {
-    return Emulated(constant<double>(fraction));
+  if constexpr (std::is_same_v<S, Emulated> || std::is_same_v<S, Sized>) {
+    return S(constant<double>(fraction));
   } else if constexpr (std::is_same_v<S, double>) {
     const W2 top = from_decimal<W2>(fraction.substr(0, slash));
     return slash == std::string::npos ? top.hi : (top / from_decimal<W2>(fraction.substr(slash + 1))).hi;

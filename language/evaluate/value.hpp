@@ -1,6 +1,7 @@
 #pragma once
 // Arrays of an interpreter: views of numbers that somebody shares. Repeating an axis, permuting axes and taking a row
 // copy nothing.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,17 +43,22 @@ struct Strides {
 template <std::size_t N, class F>
 void walk(const std::array<const Strides*, N>& arrays, F&& f) {
   const Strides& shape = *arrays[0];
-  std::array<std::ptrdiff_t, N> at{};
-  for (std::size_t k = 0; k < N; ++k) at[k] = arrays[k]->offset;
+  std::array<std::ptrdiff_t, N> row{}, step{};
+  const std::size_t last = Strides::at(std::max(shape.rank - 1, 0)), count = shape.count();
+  for (std::size_t k = 0; k < N; ++k) row[k] = arrays[k]->offset, step[k] = arrays[k]->step[last];
+  const int length = shape.rank > 0 ? shape.length[last] : 1;
   std::array<int, most_axes> index{};
-  const std::size_t count = shape.count();
-  for (std::size_t n = 0; n < count; ++n) {
-    f(n, at);
-    for (int axis = shape.rank - 1; axis >= 0; --axis) {
+  for (std::size_t n = 0; n < count;) {
+    std::array<std::ptrdiff_t, N> at = row;
+    for (int i = 0; i < length; ++i, ++n) {
+      f(n, at);
+      for (std::size_t k = 0; k < N; ++k) at[k] += step[k];
+    }
+    for (int axis = shape.rank - 2; axis >= 0; --axis) {
       const std::size_t r = Strides::at(axis);
-      for (std::size_t k = 0; k < N; ++k) at[k] += arrays[k]->step[r];
+      for (std::size_t k = 0; k < N; ++k) row[k] += arrays[k]->step[r];
       if (++index[r] < shape.length[r]) break;
-      for (std::size_t k = 0; k < N; ++k) at[k] -= arrays[k]->step[r] * shape.length[r];
+      for (std::size_t k = 0; k < N; ++k) row[k] -= arrays[k]->step[r] * shape.length[r];
       index[r] = 0;
     }
   }

@@ -10,6 +10,9 @@
 #include "oracles/core/diagnostics.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/core/term_sizes_of.hpp"
+#include "oracles/core/trajectory_of.hpp"
+#include "oracles/scalars/emulated.hpp"
 #include "oracles/scalars/scalar.hpp"
 
 namespace assay {
@@ -241,6 +244,9 @@ HiLo hi_lo(const S& x) {
 template <class S>
 BasicAnswer<HiLo> pairs_of(const BasicAnswer<S>& answer) {
   return convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); }, answer);
+}
+inline Answer doubles_of(const BasicAnswer<Emulated>& answer) {
+  return convert_answer<double>([](std::string_view, const Emulated& x) { return x.value; }, answer);
 }
 /// Without their bounds.
 inline BasicAnswer<HiLo> pairs_of(const BasicAnswer<Enclosed>& answer) {
@@ -556,7 +562,7 @@ class DeclaredRoom : public Base {
 
 /// Room M of the registry, answered by its reference.
 template <class M>
-class MadeRoom final : public DeclaredRoom<M, Room> {
+class MadeRoom : public DeclaredRoom<M, Room> {
   using F = RoomFunctions<M>;
 
  public:
@@ -570,6 +576,19 @@ class MadeRoom final : public DeclaredRoom<M, Room> {
   }
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
     return F::slopes(problem, tangent);
+  }
+  std::unique_ptr<Trajectory> trajectory(Tier tier) const override { return trajectory_of<M>(tier); }
+};
+
+/// A room whose model is its reference in emulated arithmetic, whoever answers it.
+template <class M, template <class> class Answered>
+class ModelledByReference final : public Answered<M> {
+  Answer emulated(const Problem& problem) const override {
+    return detail::doubles_of(
+        answer<M, Emulated>(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}));
+  }
+  std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const override {
+    return term_sizes_of<M>(problem, bits, threads);
   }
 };
 

@@ -1,6 +1,8 @@
 #include "oracles/core/room.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 
 #include "reference/core/error.hpp"
 
@@ -33,6 +35,10 @@ const Room* listed(std::string_view name) {
 
 }  // namespace
 
+Answer Room::emulated(const Problem&) const { throw InputError(text(name, ": no model: it has no kernels")); }
+std::optional<Arrays> Room::term_sizes(const Problem&, int, int) const { return std::nullopt; }
+std::unique_ptr<Trajectory> Room::trajectory(Tier) const { return nullptr; }
+
 const Room& listed_room(std::string_view name) {
   const Room* room = listed(name);
   require(room != nullptr, name, ": no such room");
@@ -40,6 +46,22 @@ const Room& listed_room(std::string_view name) {
 }
 
 bool is_unlisted(std::string_view mechanism) { return listed(mechanism) == nullptr && find_room(mechanism) != nullptr; }
+
+std::vector<std::pair<std::string, std::string>> carried_names(const Room& room) {
+  constexpr std::string_view last = "final_";
+  std::vector<std::pair<std::string, std::string>> names;
+  const auto inputs = room.inputs();
+  for (const RoomFacts::Ranked& output : room.outputs()) {
+    if (!output.field.name.starts_with(last)) continue;
+    const std::string rest(output.field.name.substr(last.size()));
+    std::vector<std::string> taken_up{"initial_" + rest};
+    if (!is_unlisted(room.name)) taken_up.push_back(rest);  // a room's tail of pairs
+    for (const std::string& name : taken_up)
+      if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.field.name == name; }))
+        names.emplace_back(output.field.name, name);
+  }
+  return names;
+}
 
 std::string_view name_of(Tier tier) {
   constexpr std::string_view names[] = {"double", "w2", "w3", "w4", "mp50", "mp100", "mp200", "ball", "exact"};

@@ -8,8 +8,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "oracles/core/trajectory.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/problem.hpp"
 
@@ -51,11 +53,6 @@ struct DecimalOptions {
   int digits = 40;           ///< significant digits, rounded to nearest
   std::optional<Tier> tier;  ///< none: as high as the digits need, checked against the tier below
   bool diagnostics = true;   ///< diagnostics.* and score, where the room has them
-};
-
-/// Values as unevaluated sums hi + lo, about 106 bits.
-struct HiLo {
-  double hi = 0, lo = 0;
 };
 
 /// The smallest power of two not below x; 0 for 0. It needs no more than a bf16.
@@ -110,6 +107,16 @@ class Room {
   /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
   /// 50 digits.
   virtual BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const = 0;
+  /// Outputs, and gradients if the problem has cotangents, in Emulated, on this thread alone: as its EmulatedArithmetic
+  /// rounds, or its PerturbedArithmetic errs. Throws InputError if no kernel computes the room.
+  virtual Answer emulated(const Problem& problem) const;
+  /// The sizes of the terms of these (judge/sigma/terms.hpp), by their names in a report; 0 where accumulators of so
+  /// many bits hold everything exactly in any order. The number of threads changes nothing. Nothing if no kernel of
+  /// ours computes the room.
+  virtual std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const;
+  /// From a sequence's first segment on, in tier w2 (at most w2_over_double of double's error in an operation) or fp64;
+  /// lives as long as the room at most. Null where no state of a segment before is taken up.
+  virtual std::unique_ptr<Trajectory> trajectory(Tier tier) const;
   /// Seeded inputs and cotangents (reference/core/inputs.hpp).
   virtual Problem make(const CaseSpec& spec) const = 0;
   /// Whether a step writes the previous step's key (next-latent alignment).
@@ -128,8 +135,7 @@ const Room& listed_room(std::string_view name);
 std::shared_ptr<const Room> find_room(std::string_view name);
 /// Whether the mechanism is not one of mechanisms.def: it has no kernels and no contracts of ours.
 bool is_unlisted(std::string_view mechanism);
-/// The answer of such a room under the PerturbedArithmetic of this thread; outputs, and gradients if there are
-/// cotangents. Defined in arguments/file_rooms.cpp.
-Answer perturbed_answer(const Problem& problem);
+/// Outputs and the inputs of the next segment that they are, by name: final_state and initial_state.
+std::vector<std::pair<std::string, std::string>> carried_names(const Room& room);
 
 }  // namespace assay

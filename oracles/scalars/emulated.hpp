@@ -41,6 +41,11 @@ class EmulatedArithmetic {
   static double rounded(double x) { return current == nullptr ? x : current->to(current->formats_.operations, x); }
   /// What a product reads of x.
   static double kept(double x) { return current == nullptr ? x : current->to(current->formats_.operands, x); }
+  /// Whether what is carried from token to token is stored in fewer bits.
+  static bool stores(Kept what) {
+    if (current == nullptr) return false;
+    return (what == Kept::state ? current->formats_.states : current->formats_.gradients) != Format::exact;
+  }
   /// What is carried from token to token of x.
   static double carried(Kept what, double x) {
     if (current == nullptr) return x;

@@ -8,10 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "judge/forms/make_sequential.hpp"
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
-#include "reference/gated_deltanet.hpp"
+#include "oracles/core/term_sizes_of.hpp"
 #include "reference/softmax_attention.hpp"
 
 namespace assay {
@@ -47,31 +46,32 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
 
 /// Heads that are computed side by side and then added up have the bits of heads computed one after the other: those
 /// of shared keys, of a number that all of them add to, and of whatever number of threads.
-template <class M>
-void expect_same_by_heads() {
-  const Problem problem =
-      listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
-  constexpr int bits = 24;
-  Sized::accumulate_in(bits);
-  const BasicAnswer<Sized> one_by_one = answer<M, Sized>(Binding<M, double>(problem), {true, false, false});
-  for (const int threads : {1, 3}) {
-    const Arrays sizes = terms_of<M>(problem, bits, threads);
-    EXPECT_EQ(sizes.size(), one_by_one.outputs.size() + one_by_one.gradients.size());
-    const auto compare = [&](const std::string& name, const BasicArray<Sized>& array) {
-      const Array& found = sizes.at(name);
-      EXPECT_EQ(found.shape, array.shape) << M::name << ' ' << name;
-      ASSERT_EQ(found.data.size(), array.data.size()) << M::name << ' ' << name;
-      for (std::size_t i = 0; i < found.data.size(); ++i)
-        ASSERT_EQ(found.data[i], array.data[i].rounded_at()) << M::name << ' ' << name << ' ' << i;
-    };
-    for (const auto& [name, array] : one_by_one.outputs) compare(name, array);
-    for (const auto& [name, array] : one_by_one.gradients) compare("d_" + name, array);
+void expect_same(const Arrays& sizes, const Arrays& others) {
+  ASSERT_EQ(sizes.size(), others.size());
+  for (const auto& [name, array] : others) {
+    EXPECT_EQ(sizes.at(name).shape, array.shape) << name;
+    EXPECT_EQ(sizes.at(name).data, array.data) << name;
   }
 }
 
 TEST(Terms, are_those_of_one_head_after_the_other) {
-  expect_same_by_heads<softmax_attention>();
-  expect_same_by_heads<gated_deltanet>();
+  using M = softmax_attention;
+  const Problem problem =
+      listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
+  constexpr int bits = 24;
+  Sized::accumulate_in(bits);
+  const Arrays one_by_one = reported_sizes(answer<M, Sized>(Binding<M, double>(problem), {true, false, false}));
+  for (const int threads : {1, 3}) expect_same(*listed_room(M::name).term_sizes(problem, bits, threads), one_by_one);
+}
+
+TEST(Terms, of_a_program_do_not_depend_on_the_threads) {
+  const Room& room = listed_room("gated_deltanet");
+  const Problem problem =
+      room.make({std::string(room.name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
+  const auto alone = room.term_sizes(problem, 24, 1), fewer = room.term_sizes(problem, 12, 1);
+  ASSERT_TRUE(alone.has_value() && fewer.has_value());
+  expect_same(*room.term_sizes(problem, 24, 3), *alone);
+  EXPECT_NE(fewer->at("o").data, alone->at("o").data);  // more is exact in 24 bits
 }
 
 }  // namespace

@@ -5,16 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/case_file.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
-#include "oracles/core/trajectory.hpp"
+#include "oracles/core/trajectory_of.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
+#include "reference/gated_deltanet.hpp"
+#include "reference/kda.hpp"
+#include "reference/mdn.hpp"
 
 namespace assay::language {
 namespace {
@@ -51,11 +56,12 @@ TEST(ProgramDrift, SegmentsAreOneRun) {
 
 /// Two definitions that share no code, segment after segment.
 TEST(ProgramDrift, ARoomsProgramGoesWhereTheRoomGoes) {
-  for (const char* name : {"gated_deltanet", "kda", "mdn"}) {
+  const std::pair<const char*, std::unique_ptr<Trajectory> (*)(Tier)> references[] = {
+      {"gated_deltanet", trajectory_of<gated_deltanet>}, {"kda", trajectory_of<kda>}, {"mdn", trajectory_of<mdn>}};
+  for (const auto& [name, reference] : references) {
     const DriftSpec of_program = spec_of(in_library(name), Format::bf16, 40);
     const Room& room_of = listed_room(name);
-    const auto program = find_recurrence(*of_program.room)->in_w2(*of_program.room),
-               room = find_recurrence(room_of)->in_w2(room_of);
+    const auto program = of_program.room->trajectory(Tier::w2), room = reference(Tier::w2);
     const Segments segments(room_of, of_program.inputs, 40, 10);
     for (long i = 0; i < segments.count(); ++i) {
       const Problem problem = segments.at(i);

@@ -1,5 +1,5 @@
 #pragma once
-// A room's reference as a trajectory: what its entry in the list of recurrences points at.
+// A room's reference as a trajectory.
 #include <map>
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "oracles/core/bind.hpp"
-#include "oracles/core/trajectory.hpp"
+#include "oracles/core/room.hpp"
 
 namespace assay {
 namespace detail {
@@ -67,23 +67,18 @@ class ReferenceTrajectory final : public Trajectory {
 
 }  // namespace detail
 
-/// The entry of room M.
+/// That of room M; null where no state of a segment before is taken up.
 template <class M>
-constexpr Recurrence make_recurrence() {
+std::unique_ptr<Trajectory> trajectory_of(Tier tier) {
   // A state that no input takes up starts anew in every segment.
   if constexpr (requires(typename M::template Inputs<double> in, typename M::template Outputs<double> out) {
                   in.initial_state;
                   out.final_state;
-                })
-    return {M::name,
-            [](const Room&) -> std::unique_ptr<Trajectory> {
-              return std::make_unique<detail::ReferenceTrajectory<M, W2>>();
-            },
-            [](const Room&) -> std::unique_ptr<Trajectory> {
-              return std::make_unique<detail::ReferenceTrajectory<M, double>>();
-            }};
-  else
-    return {M::name, nullptr, nullptr};
+                }) {
+    if (tier == Tier::w2) return std::make_unique<detail::ReferenceTrajectory<M, W2>>();
+    return std::make_unique<detail::ReferenceTrajectory<M, double>>();
+  }
+  return nullptr;
 }
 
 }  // namespace assay
