@@ -14,8 +14,8 @@ void undefine(BasicArray<Cell>& array, const std::vector<bool>& defined) {
     if (!defined[i]) array.data[i] = {"", Cell::Kind::undefined};
 }
 
-/// What pieces do not say is undefined: outputs of rows outside of every sequence, gradients of numbers that nothing
-/// reads. The lse of a row that sees nothing is -inf.
+/// What pieces do not say is undefined: outputs of rows outside of every sequence, and gradients of numbers that are
+/// no sequence's. The lse of a row that sees nothing is -inf.
 void finish(const Plan& plan, Decimals& answer) {
   for (auto& [name, array] : answer.outputs) {
     std::vector<bool> said(array.data.size(), false);
@@ -26,7 +26,7 @@ void finish(const Plan& plan, Decimals& answer) {
     undefine(array, said);
   }
   for (auto& [name, array] : answer.gradients)
-    if (plan.padded.contains(name)) undefine(array, read_numbers(plan, name));
+    if (plan.padded.contains(name)) undefine(array, numbers_of_pieces(plan, name));
   const auto empty = answer.outputs.find("empty");
   if (empty == answer.outputs.end()) return;
   std::vector<Cell>& lse = answer.outputs.at("lse").data;

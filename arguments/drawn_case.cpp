@@ -31,6 +31,11 @@ constexpr ArgumentStyle styles[] = {
     {"hard_cap", "scores of several times soft_cap"},
     {"mxfp8", "queries, keys and values as codes of E4M3, with a power of two for every 32 channels of a row"},
     {"nvfp4", "the same as codes of E2M1, with a scale of E4M3, times one of the tensor, for every 16 channels"},
+    {"nothing_chosen", "lists of keys in which all entries are -1"},
+    {"empty_choices", "every third row chose nothing"},
+    {"choice_lengths", "0, 1, 63, 64 and 65 entries of a list that count, as far as lists are as long"},
+    {"far_choices", "chosen keys whose scores are far apart, so that one of them has all the weight"},
+    {"one_key_for_all", "a key that all rows chose, first of all"},
 };
 
 /// The nearest number of E2M1, ties to the even code; beyond the largest that.
@@ -132,6 +137,7 @@ class Maker {
     draw_visibility();
     draw_pages();
     draw_sequences();
+    take_choice();
     excite();
     return finish(tool_version);
   }
@@ -156,6 +162,10 @@ class Maker {
     if (is("empty_rows")) wish("mask");
     if (is("short_documents")) wish("documents_q");
     if (is("short_sequences")) wish("cu_seqlens");
+    for (const char* style : {"nothing_chosen", "empty_choices", "choice_lengths", "far_choices", "one_key_for_all"})
+      if (is(style)) wish("topk_indices");
+    if (is("choice_lengths")) wish("topk_length");
+    if (is_wished("topk_length") || request_.params.contains("topk_block_size")) wish("topk_indices");
     if (!is_quantized()) return;
     for (const char* name : {"q_scale", "k_scale"}) wish(name);
     if (!request_.params.contains("value_dim")) wish("v_scale");
@@ -505,6 +515,119 @@ class Maker {
     }
   }
 
+  // ---- keys that rows choose
+
+  /// Where a row of the batch stands: which one of its sequence it is, and how many rows and keys that has. One outside
+  /// of every sequence has no keys.
+  struct Place {
+    int row = 0, rows = 0, keys = 0;
+  };
+  std::vector<Place> places() const {
+    const auto one_of = [&](const char* both, const char* side) -> const Array* {
+      for (const char* name : {side, both})
+        if (const auto found = tensors_.find(name); found != tensors_.end()) return &found->second;
+      return nullptr;
+    };
+    const auto number = [](const Array* list, int n, int missing) {
+      return list != nullptr && n < list->shape[0] ? static_cast<int>(list->data[static_cast<std::size_t>(n)])
+                                                   : missing;
+    };
+    const Array *cu_q = one_of("cu_seqlens", "cu_seqlens_q"), *cu_k = one_of("cu_seqlens", "cu_seqlens_k"),
+                *lengths_q = one_of("lengths", "lengths_q"), *lengths_k = one_of("lengths", "lengths_k");
+    std::vector<Place> all(static_cast<std::size_t>(B_ * T_));
+    const int count = cu_q != nullptr ? cu_q->shape[0] - 1 : B_;
+    for (int n = 0; n < count; ++n) {
+      const int begin = number(cu_q, n, n * T_), first_key = number(cu_k, n, n * S_);
+      const int rows = number(lengths_q, n, number(cu_q, n + 1, (n + 1) * T_) - begin),
+                keys = number(lengths_k, n, number(cu_k, n + 1, (n + 1) * S_) - first_key);
+      for (int r = std::max(0, -begin); r < rows && begin + r < B_ * T_; ++r)
+        all.at(static_cast<std::size_t>(begin + r)) = {r, rows, std::clamp(keys, 0, S_)};
+    }
+    return all;
+  }
+
+  int choice_block() const {
+    const auto block = params_.find("topk_block_size");
+    if (block == params_.end()) return 1;
+    const long* keys = std::get_if<long>(&block->second);
+    require(keys != nullptr && *keys > 0 && *keys <= std::numeric_limits<int>::max(),
+            "--param: topk_block_size: expected an integer of at least 1");
+    return static_cast<int>(*keys);
+  }
+
+  /// Keys, or blocks of them, of the first so many that a row may see, in an order that says nothing. One of seven
+  /// nobody chooses: kernels that read it anyway find NaN.
+  std::vector<int> candidates(const Stream& stream, std::size_t list, const Place& place) const {
+    const bool causal = !has_param("causal") || params_.at("causal") == Param(true),
+               start = has_param("causal_align") && params_.at("causal_align") == Param(std::string("start"));
+    const int shift = start ? 0 : place.keys - place.rows, block = choice_block();
+    const int reach = causal ? std::clamp(place.row + shift + 1, 0, place.keys) : place.keys;
+    std::vector<int> all;
+    for (int b = 0; b <= (reach - 1) / block && reach > 0; ++b)
+      if (b % 7 != 5) all.push_back(b);
+    const std::size_t fixed = is("one_key_for_all") ? 1 : 0;  // the first of them is the first key
+    for (std::size_t i = all.size(); i-- > fixed + 1;)
+      std::swap(all[i], all[fixed + static_cast<std::size_t>(stream.integer(list * static_cast<std::size_t>(S_) + i,
+                                                                            static_cast<int>(i - fixed) + 1))]);
+    return all;
+  }
+
+  /// Lists as they were typed, of so many entries each; or drawn ones.
+  void take_choice() {
+    if (!is_wished("topk_indices")) return;
+    const std::vector<std::string> words = split(words_of("topk_indices"));
+    const std::size_t lists = static_cast<std::size_t>(B_ * T_) * static_cast<std::size_t>(G_);
+    constexpr int most = 64, beyond = 66;  // lists of the style choice_lengths end behind its longest
+    int entries = is("choice_lengths") ? beyond : std::clamp((S_ / choice_block() + 1) / 2, 1, most);
+    if (words.size() > 1)
+      entries = static_cast<int>(words.size() / lists);
+    else if (!words.front().empty())
+      entries = static_cast<int>(number_from("topk_indices", words.front()));
+    require(entries > 0 && (words.size() == 1 || words.size() == lists * static_cast<std::size_t>(entries)),
+            "--with: topk_indices: expected how many entries a list has, or those of ", lists, " lists, got ",
+            words.size() > 1 ? text(words.size(), " numbers") : words.front());
+    Array indices = words.size() > 1 ? as_typed("topk_indices", Array({B_, T_, G_, entries})) : drawn_choice(entries);
+    require_integers("topk_indices", indices);
+    if (layout_ == RowLayout::bhtd) indices = permuted(indices, {0, 2, 1, 3});
+    if (layout_ == RowLayout::thd) indices.shape.erase(indices.shape.begin());
+    tensors_["topk_indices"] = std::move(indices), dtypes_["topk_indices"] = "I32";
+    if (is_wished("topk_length")) draw_choice_lengths(entries);
+  }
+
+  static void require_integers(const char* name, const Array& array) {
+    for (const double x : array.data)
+      require(x == std::trunc(x) && std::fabs(x) <= std::numeric_limits<int>::max(), "--with: ", name,
+              ": expected integers, got ", x);
+  }
+
+  /// Lists of distinct keys, here and there with -1 among them, and -1 where there are no more.
+  Array drawn_choice(int entries) const {
+    const Stream stream(request_.seed, "argument topk_indices");
+    const std::vector<Place> rows = places();
+    Array indices({B_, T_, G_, entries});
+    std::fill(indices.data.begin(), indices.data.end(), -1.0);
+    const auto n = static_cast<std::size_t>(entries), heads = static_cast<std::size_t>(G_);
+    for (std::size_t list = 0; list < rows.size() * heads; ++list) {
+      const std::size_t row = list / heads;
+      if (is("nothing_chosen") || (is("empty_choices") && row % 3 == 1)) continue;
+      const std::vector<int> keys = candidates(stream, list, rows[row]);
+      for (std::size_t e = 0; e < std::min(n, keys.size()); ++e)
+        if (row % 2 == 0 || e % 5 != 3) indices.data[list * n + e] = keys[e];
+    }
+    return indices;
+  }
+
+  void draw_choice_lengths(int entries) {
+    const std::vector<int> shape = layout_ == RowLayout::thd ? std::vector{T_} : std::vector{B_, T_};
+    const auto drawn = draw_.each("topk_length", shape, [&](const Stream& s, std::size_t i) -> double {
+      if (is("choice_lengths")) return std::min(entries, std::array{64, 63, 65, 0, 1}.at(i % 5));
+      return s.integer(i, entries + 1);
+    });
+    Array lengths = as_typed("topk_length", drawn);
+    require_integers("topk_length", lengths);
+    tensors_["topk_length"] = std::move(lengths), dtypes_["topk_length"] = "I32";
+  }
+
   /// What the style makes of what there is.
   void excite() {
     const auto scale_rows = [&](const char* name, const auto& factor) {
@@ -524,6 +647,7 @@ class Maker {
     for (const char* name : {"q", "k", "v"})
       if (is_quantized() && tensors_.contains(name)) quantize(name);
     if (is("hard_cap")) scale_rows("q", [](std::size_t) { return 4.0; });
+    if (is("far_choices")) scale_rows("q", [](std::size_t) { return 64.0; });
     for (const char* name : {"a", "b", "dt"})
       if (const auto it = tensors_.find(name); is("saturated_gates") && it != tensors_.end())
         for (std::size_t i = 0; i < it->second.data.size(); ++i)

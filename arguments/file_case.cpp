@@ -131,7 +131,21 @@ FileTensor FileCase::lie(const std::string& name, const std::vector<int>& shape,
                    assay::shape_text(shape));
     return layout_ == RowLayout::bhtd ? with_axes(shape, {1, 0, 2, 3}) : with_axes(shape, {2, 0, 1, 3});
   }
+  if (is_one_of(name, {"topk_indices", "topk_length"})) return lie_of_choice(name, shape);
   return as_it_is(shape);
+}
+
+/// Of every row a list or a number, for every head or for all of them: then without an axis of heads.
+FileTensor FileCase::lie_of_choice(const std::string& name, const std::vector<int>& shape) const {
+  const bool packed = layout_ == RowLayout::thd, lists = name == "topk_indices";
+  const std::size_t rank = (packed ? 1U : 2U) + (lists ? 1U : 0U);
+  const std::string one = packed ? "[T" : "[B, T", each = layout_ == RowLayout::bhtd ? "[B, H, T" : one + ", H",
+                    end = lists ? ", n]" : "]";
+  require_domain(shape.size() == rank || shape.size() == rank + 1, -1, name, ": expected ", one, end, " or ", each, end,
+                 ", got shape ", assay::shape_text(shape));
+  require_domain(packed || batch_of_.empty() || shape[0] == batch_, -1, name, ": batch of ", shape[0], ", but ",
+                 batch_of_, " has ", batch_);
+  return rows_in_file(shape, layout_, shape.size() > rank);
 }
 
 namespace {
@@ -272,9 +286,9 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
   }
 }
 
-/// Of an input's numbers, which somebody reads: all, but of padded rows.
+/// Of an input's numbers, which are some sequence's: all, but of padded rows.
 std::vector<bool> FileCase::read(const std::string& input) const {
-  if (plan_->padded.contains(input)) return read_numbers(*plan_, input);
+  if (plan_->padded.contains(input)) return numbers_of_pieces(*plan_, input);
   return std::vector<bool>(plan_->inputs.at(input).data.size(), true);
 }
 
@@ -421,6 +435,10 @@ Problem FileCase::heads_first(const Problem& in_file) const {
   };
   for (auto& [name, x] : p.inputs) gather(name, x, false);
   for (auto& [name, x] : p.cotangents) gather(name, x, true);
+  for (const char* name : {"k", "v"})  // of keys that nobody chose: others than these may read them
+    if (const auto x = p.inputs.find(name); plan_->choice && x != p.inputs.end())
+      std::ranges::replace_if(
+          x->second.data, [](double y) { return !std::isfinite(y); }, 0.0);
   return p;
 }
 

@@ -99,6 +99,7 @@ class FileCase {
   void take(const Problem& problem);
   void number_sequences();
   FileTensor lie(const std::string& name, const std::vector<int>& shape, bool output);
+  FileTensor lie_of_choice(const std::string& name, const std::vector<int>& shape) const;
   std::vector<int> rows_shape(std::vector<int> shape) const;
   const std::vector<int>& shape_with_rows(const std::string& tensor) const;
   std::vector<std::size_t> rows_used(const std::string& tensor) const;

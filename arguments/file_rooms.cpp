@@ -199,7 +199,7 @@ std::shared_ptr<const Room> find_file_room(std::string_view name) {
 
 constexpr std::string_view integer_names[] = {"cu_seqlens",  "cu_seqlens_q", "cu_seqlens_k", "lengths",
                                               "lengths_q",   "lengths_k",    "page_table",   "state_at",
-                                              "documents_q", "documents_k"};
+                                              "documents_q", "documents_k",  "topk_indices", "topk_length"};
 
 /// The values of a tensor, of the dtype that it has to have.
 Array load_any(const std::string& name, const StoredTensor& tensor, const std::string& place) {

@@ -6,6 +6,7 @@
 
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "oracles/core/bind.hpp"
 #include "oracles/scalars/scalar.hpp"
 
 namespace assay::arguments {
@@ -40,8 +41,11 @@ Json spelled(const Json& value, const std::string& name) {
 int integer_from(const std::string& digits, const std::string& name, int least) {
   int n = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  require_domain(error == std::errc{} && end == digits.data() + digits.size() && n >= least, -1, name,
-                 ": expected an integer of at least ", least, ", got ", excerpt(digits));
+  if (error != std::errc{} || end != digits.data() + digits.size() || n < least)
+    throw Refusal(
+        Status::domain, -1,
+        text(name, ": expected an integer", least > std::numeric_limits<int>::min() ? text(" of at least ", least) : "",
+             ", got ", excerpt(digits)));
   return n;
 }
 
@@ -185,6 +189,16 @@ std::optional<std::vector<std::vector<int>>> Given::rows_of_integers(std::string
   for (const Json& row : *value)
     rows.push_back(integers_from(row, text(name, "[", rows.size(), "]"), std::numeric_limits<int>::min()));
   return rows;
+}
+
+std::optional<BasicArray<int>> Given::integer_array(std::string_view name) const {
+  const std::optional<Numbers> digits = numbers(name);
+  if (!digits) return std::nullopt;
+  BasicArray<int> array(digits->shape);
+  for (std::size_t i = 0; i < array.data.size(); ++i)
+    array.data[i] = integer_from(digits->data[i], assay::detail::element_text(name, digits->shape, i),
+                                 std::numeric_limits<int>::min());
+  return array;
 }
 
 std::optional<Numbers> Given::truths(std::string_view name) const {

@@ -60,6 +60,8 @@ class Given {
   std::optional<std::vector<int>> integers(std::string_view name, int least) const;
   /// A list of such lists, which may differ in length.
   std::optional<std::vector<std::vector<int>>> rows_of_integers(std::string_view name) const;
+  /// Integers in all their axes.
+  std::optional<BasicArray<int>> integer_array(std::string_view name) const;
   /// Truth values as "1" and "0".
   std::optional<Numbers> truths(std::string_view name) const;
   /// Two positive integers under params.

@@ -11,8 +11,9 @@
 namespace assay::arguments {
 namespace {
 
-constexpr std::string_view undescribed[] = {"page_table",   "documents_q", "documents_k", "cu_seqlens", "cu_seqlens_q",
-                                            "cu_seqlens_k", "lengths",     "lengths_q",   "lengths_k",  "state_at"};
+constexpr std::string_view undescribed[] = {"page_table",   "documents_q",  "documents_k",  "cu_seqlens",
+                                            "cu_seqlens_q", "cu_seqlens_k", "lengths",      "lengths_q",
+                                            "lengths_k",    "state_at",     "topk_indices", "topk_length"};
 
 /// Answers problems with heads in front as the file's room answers the file's.
 class HeadsFirstRoom final : public Room {

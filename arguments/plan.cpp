@@ -67,8 +67,16 @@ void admit(const Plan& plan, const std::string& label, const std::string& name, 
   }
 }
 
-void mark(std::vector<bool>& read, const std::vector<std::size_t>& at) {
-  for (const std::size_t i : at) read[i] = true;
+bool is_unread(const Picked& one, std::size_t i) { return !one.unread.empty() && one.unread[i]; }
+
+/// Numbers of an input that are some piece's; `read`: those alone that it reads.
+std::vector<bool> marked(const Plan& plan, const std::string& input, bool read) {
+  std::vector<bool> marks(plan.inputs.at(input).data.size(), false);
+  for (const Piece& piece : plan.pieces)
+    for (const auto& [name, one] : piece.inputs)
+      for (std::size_t i = 0; one.from == input && i < one.at.size(); ++i)
+        if (!read || !is_unread(one, i)) marks[one.at[i]] = true;
+  return marks;
 }
 
 }  // namespace
@@ -103,13 +111,8 @@ Placed placed(Picked whole) {
   return result;
 }
 
-std::vector<bool> read_numbers(const Plan& plan, const std::string& input) {
-  std::vector<bool> read(plan.inputs.at(input).data.size(), false);
-  for (const Piece& piece : plan.pieces)
-    for (const auto& [name, picked] : piece.inputs)
-      if (picked.from == input) mark(read, picked.at);
-  return read;
-}
+std::vector<bool> read_numbers(const Plan& plan, const std::string& input) { return marked(plan, input, true); }
+std::vector<bool> numbers_of_pieces(const Plan& plan, const std::string& input) { return marked(plan, input, false); }
 
 void admit_numbers(const Plan& plan) {
   for (const auto& [name, array] : plan.inputs) {
@@ -141,7 +144,9 @@ std::deque<BasicProblem<std::string>> problems_of(const Plan& plan) {
     for (const auto& [name, picked] : piece.inputs) {
       Numbers& array = problem.inputs[name];
       array.shape = picked.shape;
-      for (const std::size_t i : picked.at) array.data.push_back(plan.inputs.at(picked.from).data[i]);
+      const std::vector<std::string>& all = plan.inputs.at(picked.from).data;
+      for (std::size_t i = 0; i < picked.at.size(); ++i)
+        array.data.push_back(is_unread(picked, i) ? std::string("0") : all[picked.at[i]]);
     }
     for (const auto& [name, one] : piece.outputs) {
       const auto cotangent = plan.cotangents.find(one.to);

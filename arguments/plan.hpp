@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ struct Picked {
   std::string from;
   std::vector<int> shape;
   std::vector<std::size_t> at;
+  std::vector<bool> unread = {};  ///< elements that are 0 whatever number at[i] is, as nobody reads it; empty: none are
 };
 
 /// One axis of a tensor of a piece: how far apart its elements are in the case's tensor, and which they are.
@@ -54,6 +56,15 @@ struct Piece {
   std::multimap<std::string, Placed, std::less<>> outputs;
 };
 
+/// Lists of keys, one for every row, and how much of each counts (arguments/programs/chosen_keys.hpp).
+struct Choice {
+  int heads = 0;  ///< that have lists of their own; 0: all have the same
+  int rows = 0, entries = 0;
+  std::vector<int> keys = {};     ///< [heads][rows][entries], each within its row's sequence; -1 is none
+  std::vector<int> lengths = {};  ///< [heads][rows]: the entries of each list that count
+  int block = 1;                  ///< keys of which an entry names so many
+};
+
 /// What the numbers of an input may be.
 enum class Range { positive, not_negative, not_positive, log_decay };
 
@@ -69,11 +80,14 @@ struct Plan {
   std::map<std::string, int, std::less<>> tokens;    ///< inputs and outputs: which axis is that of rows
   std::map<std::string, Range, std::less<>> ranges;  ///< of inputs that have one
   std::vector<Piece> pieces;
+  std::optional<Choice> choice;       ///< of attention, where rows chose their keys: then masks of pieces say so
   std::vector<Join::Step> front_end;  ///< what the mechanism's program begins with: norms, gates, steps
 };
 
 /// Whether numbers of an input are read by some piece.
 std::vector<bool> read_numbers(const Plan& plan, const std::string& input);
+/// Whether they are some piece's, read or not: these have a gradient, which is 0 where nobody reads them.
+std::vector<bool> numbers_of_pieces(const Plan& plan, const std::string& input);
 
 /// Refuses what is not finite among the numbers that pieces read, -inf in log decays excepted, log decays above 0, and
 /// cotangents that are not shaped like their outputs.

@@ -38,6 +38,11 @@ constexpr Argument table[] = {
     {"scale_block", Part::params, operands, "[r, c]: rows and channels of a block"},
     {"page_table", Part::inputs, operands,
      "integers [N][pages of the sequence]; k and v are [pages][S][d], and `lengths_k` says how many keys there are"},
+    {"topk_indices", Part::inputs, chosen,
+     "integers [Tq][n], or that for heads of q that share a list: the keys that a row may see, counted from 0 in its "
+     "sequence; -1 is none"},
+    {"topk_length", Part::inputs, chosen, "integers [Tq], or that for every list: entries behind so many do not count"},
+    {"topk_block_size", Part::params, chosen, "an integer S of at least 1: entry b names keys bS .. bS + S - 1"},
     {"cu_seqlens", Part::inputs, sequences, "integers [N + 1]: sequence n is rows cu[n] .. cu[n + 1] - 1"},
     {"lengths", Part::inputs, sequences, "integers [N]: how many rows of every slot count"},
     {"cu_seqlens_q", Part::inputs, both_sequences, "as `cu_seqlens`, of queries"},
@@ -102,6 +107,7 @@ std::string of_attention(const Facts& facts, Group group) {
                ? ""
                : "with a sink its weights do not sum to one: they have no mean, and its covariance has three readings";
   if (group == operands) return softmax ? "" : "no kernel of it has such operands";
+  if (group == chosen) return softmax ? "" : "no kernel of it takes keys that rows chose";
   return "it is an attention form, and this is of recurrences";
 }
 
@@ -111,6 +117,7 @@ std::string of_recurrence(const Facts& facts, Group group) {
     case scores:
     case sink:
     case operands:
+    case chosen:
       return "it has no scores";
     case both_sequences:
       return "its queries and keys are the same rows: cu_seqlens and lengths are of both";

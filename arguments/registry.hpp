@@ -31,7 +31,20 @@ constexpr const char* name_of(Part part) {
 }
 
 /// Arguments that go together.
-enum class Group { scores, sink, operands, sequences, both_sequences, states, gate, log_gate, write_gate, norm, step };
+enum class Group {
+  scores,
+  sink,
+  operands,
+  chosen,
+  sequences,
+  both_sequences,
+  states,
+  gate,
+  log_gate,
+  write_gate,
+  norm,
+  step
+};
 
 /// A cotangent stands for the output of its name.
 struct Argument {

@@ -4,6 +4,10 @@
 #include <cctype>
 #include <utility>
 
+#include "files/input_file.hpp"
+#include "files/names.hpp"
+#include "reference/core/error.hpp"
+
 namespace assay {
 namespace {
 
@@ -117,6 +121,13 @@ std::string nearest_name(std::string_view typed, const std::vector<std::string>&
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& names) {
   const std::string name = nearest_name(typed, names);
   return name.empty() ? "" : " (did you mean " + name + "?)";
+}
+
+std::string there_is_no(std::string_view typed, const std::vector<std::string>& names) {
+  const bool quotes = std::any_of(names.begin(), names.end(),
+                                  [](const std::string& name) { return name.find(',') != std::string::npos; });
+  const auto word = [quotes](const std::string& name) { return quotes ? "'" + name + "'" : name; };
+  return text("there is no ", word(excerpt(typed)), did_you_mean(typed, names), "; there are ", names_in(names, word));
 }
 
 std::string mechanism_called(std::string_view name) { return std::string(called(mechanisms, plain(name))); }

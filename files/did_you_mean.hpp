@@ -13,6 +13,10 @@ std::string nearest_name(std::string_view typed, const std::vector<std::string>&
 /// " (did you mean beta?)", or "".
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& names);
 
+/// "there is no gama (did you mean gamma?); there are alpha, gamma", for messages; all in quotes where one of the names
+/// has a comma.
+std::string there_is_no(std::string_view typed, const std::vector<std::string>& names);
+
 /// The mechanism that other projects call so: gated_deltanet for "gdn"; "" if nobody does.
 std::string mechanism_called(std::string_view name);
 

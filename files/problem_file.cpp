@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -370,6 +372,13 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   }
   if (reader) reader->count();
   return read;
+}
+
+Safetensors read_case(const std::string& path) {
+  std::error_code unknown;  // why a file is not there, reading says
+  require(is_safetensors(path) || !std::filesystem::exists(path, unknown), path,
+          ": not a safetensors file; `assay case` writes the cases that can be checked");
+  return read_safetensors(path);
 }
 
 Safetensors with_mechanism(Safetensors stored, const std::string& mechanism) {

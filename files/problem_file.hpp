@@ -89,6 +89,9 @@ bool read_case_with_arguments(ProblemFile& to, std::map<std::string, StoredTenso
 /// no JSON object.
 ProblemFile read_problem(Safetensors file, const std::string& where);
 
+/// What a file holds that should be a case. Throws InputError if it is there and of another kind.
+Safetensors read_case(const std::string& path);
+
 /// The case as if it named that mechanism; as it is where that is "". Throws InputError, about --mechanism, if there is
 /// no such one.
 Safetensors with_mechanism(Safetensors stored, const std::string& mechanism);

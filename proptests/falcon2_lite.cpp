@@ -1,14 +1,16 @@
+// FALCON-2 Lite as published: values over the product of the decays, which is next to nothing where they are small.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
 #include "proptests/core/mutants.hpp"
 #include "proptests/core/published_form.hpp"
-#include "proptests/laws/falcon_laws.hpp"
 #include "proptests/laws/laws.hpp"
-
-ASSAY_KILLS_ITS_MUTANTS(falcon2_lite)
+#include "reference/core/rounding.hpp"
 
 namespace assay::laws {
 namespace {
-
-// ---- the published form
 
 Subject renormalized() { return subject(kernel_rooms(), "falcon2_lite", "renormalized"); }
 
@@ -23,7 +25,7 @@ Problem at_the_floor(const char* floor, Format precision) {
 }
 
 /// Of the published form in chunks of 64.
-std::map<std::string, Verdict> verdicts(const Problem& p, Format precision) {
+std::map<std::string, Verdict> of_renormalized(const Problem& p, Format precision) {
   return verdicts(subject(kernel_rooms(), "falcon2_lite", "chunkwise"), renormalized().form, p, precision);
 }
 
@@ -35,7 +37,7 @@ TEST(falcon2_lite_renormalized, overflows_where_decays_are_small) {
   };
   for (const char* floor : {"0.01", "0.1", "0.23"}) {
     const Problem p = at_the_floor(floor, Format::fp32);
-    for (const auto& [name, verdict] : verdicts(p, Format::fp32)) {
+    for (const auto& [name, verdict] : of_renormalized(p, Format::fp32)) {
       const bool adjoint = name == "d_initial_state" && floor != std::string_view("0.01");
       EXPECT_EQ(verdict, adjoint ? Verdict::pass : Verdict::fail) << name << ' ' << floor;
     }
@@ -58,7 +60,7 @@ Problem at(double gamma, int tokens, Format precision) {
 /// Section 6.4: gradients of decays as suffix sums cancel before anything overflows.
 TEST(falcon2_lite_renormalized, gradients_of_decays_cancel_where_decays_are_small) {
   for (const double gamma : {0.5, 0.1, 0.03}) {
-    const std::map<std::string, Verdict> all = verdicts(at(gamma, 16, Format::fp32), Format::fp32);
+    const std::map<std::string, Verdict> all = of_renormalized(at(gamma, 16, Format::fp32), Format::fp32);
     for (const char* name : {"o", "final_state", "d_q", "d_v", "d_initial_state"})
       EXPECT_EQ(all.at(name), Verdict::pass) << name << ' ' << gamma;
     for (const char* name : {"d_beta", "d_lambda"}) EXPECT_EQ(all.at(name), Verdict::fail) << name << ' ' << gamma;
@@ -71,33 +73,11 @@ TEST(falcon2_lite_renormalized, passes_where_they_are_not) {
   for (const Format precision : {Format::fp32, Format::bf16})
     for (const Problem& p :
          {at_the_floor("0.875", precision), at_the_floor("0.96875", precision), at(0.96875, 256, precision)})
-      for (const auto& [name, verdict] : verdicts(p, precision)) {
+      for (const auto& [name, verdict] : of_renormalized(p, precision)) {
         // In bf16 it rounds the last token's dv once more than the healthy form does.
         if (name == "d_v" && precision == Format::bf16) continue;
         EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << name_of(precision);
       }
-}
-
-TEST(falcon2_lite_renormalized, refuses_decays_that_may_be_zero) {
-  Problem p = at_the_floor("0.5", Format::fp32);
-  EXPECT_EQ(renormalized().form.obstacle(p), "");
-  p.params.erase("decay_floor");
-  EXPECT_EQ(renormalized().form.obstacle(p),
-            "without a decay_floor a decay may be 0, and nothing is renormalised by that");
-}
-
-/// Alone in bf16 among fp32 a site moves the answer.
-TEST(falcon2_lite_renormalized, every_site_is_in_use) {
-  const Subject s = renormalized();
-  const Params params{{"sequence_start", false}, {"decay_floor", "0.875"}};
-  const Problem p = s.room.make({"falcon2_lite", {1, 21, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
-  const Policy single = Policy::of(s.form.sites, Format::fp32);
-  const Arrays base = flat(s.form.run(p, single, 2));
-  for (int i = 0; i < s.form.sites.size; ++i) {
-    Policy policy = single;
-    policy.sites = policy.sites.with(s.form.sites.entries[i].view(), Format::bf16);
-    EXPECT_NE(flat(s.form.run(p, policy, 2)), base) << s.form.sites.entries[i].view();
-  }
 }
 
 /// No mutant's conviction is that of the form itself.
@@ -113,32 +93,5 @@ ASSAY_PROPERTY(falcon2_lite_renormalized, the_future_changes_no_bit) {
   the_future_changes_no_bit(s, c);
 }
 
-std::string is_falcon1(const Room& room, const Problem& problem) {
-  const ExactProblem p = exact(problem);
-  return same(answer(room, p), answer("falcon1", p));
-}
-
-TEST(falcon2_lite_refusals, domains) {
-  const Room& room = listed_room("falcon2_lite");
-  EXPECT_EQ(bad_inputs::numbers_must_be_finite(room), "");
-  EXPECT_EQ(bad_inputs::shapes_must_fit(room), "");
-  EXPECT_EQ(bad_inputs::empty_extents(room), "");
-  EXPECT_EQ(bad_inputs::heads_must_divide(room), "");
-  expect_refusals(
-      bad_inputs::good_case(room),
-      {{"/inputs/beta/1", "2", Status::domain, 1, "beta[1]: expected a number between 0 and 2, both excluded"},
-       {"/inputs/lambda/2", "-1", Status::domain, 2, "lambda[2]: expected a number >= 0"},
-       {"/params/decay_floor", "1", Status::domain, -1,
-        "decay_floor: expected a number between 0 and 1, both excluded"},
-       {"/params/scale", "1", Status::domain, -1, "params.scale: unknown to falcon2_lite"}});
-}
-
 }  // namespace
 }  // namespace assay::laws
-
-ASSAY_REFERENCE_OBEYS(falcon2_lite, is_unrolled)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, is_falcon1)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, is_falcon3_of_one_pair)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, a_detached_ridge_is_frozen)
-ASSAY_REFERENCE_OBEYS(falcon2_lite, a_huge_ridge_only_decays)
-ASSAY_REFERENCE_KILLS_ITS_FAULTS(falcon2_lite, backward_is_the_adjoint, is_unrolled)

@@ -4,19 +4,14 @@
 //   u_t = beta_t (v_t - S_{t-1}^T x_t),   S_t = S_{t-1} + x_t u_t^T,   o_t = scale S_t^T q_t
 // The write feature x_t is k_t, or k_{t-1} under next-latent alignment; there a sequence start makes row 1 a no-op
 // and a continuation takes x_1 from the key carried over.
-#include <algorithm>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
-#include "reference/errors/state.hpp"
 #include "reference/families/falcon.hpp"
 
 namespace assay {
@@ -82,11 +77,6 @@ struct deltanet {
     }
   };
 
-  static constexpr Fault faults[] = {{"write_without_error", "u = beta v"},
-                                     {"write_of_the_next_value", "v_{t+1} in place of v_t"},
-                                     {"read_gradient_of_k_dropped", "dx without - beta S e"},
-                                     {"adjoint_not_corrected", "G without - beta x e^T"}};
-
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     const bool continuation = options.shifted() && !options.sequence_start;
@@ -106,99 +96,20 @@ struct deltanet {
     return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
   }
 
-  /// x_t; of a step that writes nothing, none.
-  template <class S>
-  static Direction<S> features(const Options& options, const Inputs<S>& in, int t) {
-    if (!writes(options, t)) return {{nullptr, 1, in.k.size(1)}};
-    return direction(Line<const S>{in.k.size(1) > 0 ? &feature(options, in, t, 0) : nullptr, 1, in.k.size(1)});
-  }
-
-  /// What step t maps the state by: the identity, or I - beta x x^T.
-  template <class S>
-  static StepMatrix<S> matrix(const Options& options, const Inputs<S>& in, int t, const Direction<S>& x) {
-    return writes(options, t) ? delta_matrix(S(1), in.beta(t), x.square) : StepMatrix<S>();
-  }
-
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Tensor<S, 2> o(T, V);
-    State<S> state(in.initial_state);
-    for (int t = 0; t < T; ++t) {
-      const Direction<S> x = features(options, in, t);
-      const StepMatrix<S> M = matrix(options, in, t, x);
-      for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> s = state.take(j);
-        if (writes(options, t)) {
-          const S read = s.dot(x);
-          const S v = in.v(planted<"write_of_the_next_value">(t, std::min(t + 1, T - 1)), j);
-          const S u = in.beta(t) * (v - planted<"write_without_error">(read, S(0)));
-          s.write(u, x);
-          s.keep(Kept::state);
-        }
-        s.put_back(M);
-        o(t, j) = dot(column(state, j), line(in.q, t)) * in.scale();
-      }
-    }
-    return {o, state.tensor()};
-  }
-
-  /// Reverse recurrence of falcon-family.md 3.5, G = dL/dS_t with the read at t included:
-  ///   dq = scale S_t do,  G += scale q do^T,  e = G^T x,  dv = beta e,  dx = beta (G r - S_{t-1} e),  dbeta = e.r,
-  ///   G -= beta x e^T
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Tensor<S, 2> residual(T, V);
-    State<S> G(cotangent.final_state);
-    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
-      if (!writes(options, t)) return;
-      const Direction<S> x = features(options, in, t);
-      const StepMatrix<S> M = matrix(options, in, t, x);
+    Tensor<S, 2> o(T, V), state = in.initial_state;
+    for (int t = 0; t < T; ++t)
       for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> s = state.take(j);
-        const S r = in.v(t, j) - s.dot(x);
-        s.write(S(in.beta(t) * r), x);
-        s.keep(Kept::state);
-        s.put_back(M);
-        residual(t, j) = s.whole(r, x);
-      }
-    });
-    Inputs<S> d{{},
-                Tensor<S, 2>(in.q.extent),
-                Tensor<S, 2>(in.k.extent),
-                Tensor<S, 2>(in.v.extent),
-                Tensor<S, 1>(in.beta.extent),
-                Tensor<S, 2>(K, V),
-                Tensor<S, 1>(in.k_carry.extent)};
-    for (int t = T - 1; t >= 0; --t) {
-      const State<S>&before = states.before(t), &after = states.after(t);
-      const Direction<S> x = features(options, in, t);
-      const StepMatrix<S> M = matrix(options, in, t, x);
-      const Line<S> dx = !options.shifted() ? line(d.k, t) : t > 0 ? line(d.k, t - 1) : line(d.k_carry.data);
-      ColumnSum<S> gathered(dx);
-      for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> g = G.take(j);
-        const S read_gradient = in.scale() * cotangent.o(t, j);
-        add_scaled(line(d.q, t), read_gradient, column(after, j));
-        g.write(read_gradient, line(in.q, t));
-        if (writes(options, t)) {
-          const Reading<S> e = g.read(x);
-          const S u = in.beta(t) * residual(t, j);
-          const Reading<S> du = in.beta(t) * e;
-          d.v(t, j) = du.whole;
-          d.beta(t) += e.whole * residual(t, j);
-          gathered.add(u, g);
-          subtract_scaled(dx, planted<"read_gradient_of_k_dropped">(du.whole, S(0)), column(before, j));
-          g.erase(planted<"adjoint_not_corrected">(du.own, S(0)), x);
+        const Line<S> s = column(state, j);
+        if (writes(options, t) && K > 0) {
+          const Line<const S> x{&feature(options, in, t, 0), 1, K};
+          add_scaled(s, S(in.beta(t) * (in.v(t, j) - dot(s, x))), x);
         }
-        g.keep(Kept::gradient);
-        g.put_back(M);
+        o(t, j) = dot(s, line(in.q, t)) * in.scale();
       }
-      if (writes(options, t)) gathered.finish();
-    }
-    d.initial_state = G.tensor();
-    return d;
+    return {o, state};
   }
 };
 

@@ -5,16 +5,13 @@
 //   S_t = gamma_t S_{t-1} + eta_t x_t (v_t - S_{t-1}^T x_t)^T,   o_t = S_t^T q_t
 // The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/kept.hpp"
-#include "reference/errors/state.hpp"
+#include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
 #include "reference/families/write_lines.hpp"
 
@@ -24,13 +21,6 @@ inline namespace ASSAY_REFERENCES {
 struct falcon1 {
   static constexpr std::string_view name = "falcon1";
   static constexpr std::string_view summary = "normalised delta rule with a ridge that decays the state";
-  static constexpr Fault faults[] = {
-      falcon::ridge_left_out,
-      {"residual_of_decayed_state", "the residual is taken after the decay"},
-      falcon::clamped_decay_passes_gradient,
-      falcon::detached_ridge_stays_live,
-      {"energy_gradient_halved", "the gradient of |x|^2 is x"},
-  };
 
   struct Options : GainOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling"};
@@ -100,98 +90,25 @@ struct falcon1 {
     return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
   }
 
-  /// r = v_t - S^T x_t, component j.
-  template <class S>
-  static S residual(const Inputs<S>& in, const TakenColumn<S>& s, const Direction<S>& x, const S& gamma, int t, int j) {
-    const S read = s.dot(x);
-    return in.v(t, j) - planted<"residual_of_decayed_state">(read, gamma * read);
-  }
-
-  /// S_t, where row t writes; keep(j, what was column j of the state, r_j, x_t) sees every residual.
-  template <class S, class Keep>
-  static void write(const Options& options, const Inputs<S>& in, int t, State<S>& state, Keep keep) {
-    if (!options.writes(t)) return;
-    const Denominator<S> D = denominator(options, in, t);
-    const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-    const StepMatrix<S> M = step_matrix(gain, D);
-    const Direction<S> x = direction(features(options, in, t));
-    for (int j = 0; j < in.v.size(1); ++j) {
-      const TakenColumn<S> s = state.take(j);
-      const S own = residual(in, s, x, gain.gamma, t, j), u = gain.eta * own;
-      s.decay(gain.gamma);
-      s.write(u, x);
-      s.keep(Kept::state);
-      s.put_back(M);
-      keep(j, s, own, x);
-    }
-  }
-
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0);
-    Tensor<S, 2> o(T, in.v.size(1));
-    State<S> state(in.initial_state);
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Tensor<S, 2> o(T, V), state = in.initial_state;
     for (int t = 0; t < T; ++t) {
-      write(options, in, t, state, [](auto&&...) {});
-      add_read(o, t, state, in.q);
-    }
-    return {o, state.tensor()};
-  }
-
-  /// Reverse recurrence of 3.1, G = dL/dS_t with the read at t included:
-  ///   dq = S_t do,  G += q do^T,  e = G^T x,  dv = eta e,  dx = eta (G r - S_{t-1} e),  deta = e.r,
-  ///   dgamma = <G, S_{t-1}>,  G <- gamma G - eta x e^T;  then the gain, and dx += 2 dE x
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Tensor<S, 2> r(T, V);
-    State<S> G(cotangent.final_state);
-    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
-      write(options, in, t, state,
-            [&](int j, const TakenColumn<S>& s, const S& own, const Direction<S>& x) { r(t, j) = s.whole(own, x); });
-    });
-    Inputs<S> d = zero_like(in);
-    for (int t = T - 1; t >= 0; --t) {
-      const State<S>&before = states.before(t), &after = states.after(t);
+      Gain<S> gain{S(0), S(1), false};
+      if (options.writes(t)) gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
       for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> g = G.take(j);
-        add_scaled(line(d.q, t), cotangent.o(t, j), column(after, j));
-        g.write(cotangent.o(t, j), line(in.q, t));
-        g.put_back({});
+        const Line<S> s = column(state, j);
+        if (options.writes(t)) {
+          const Line<const S> x = features(options, in, t);
+          const S u = gain.eta * (in.v(t, j) - dot(s, x));
+          for (int i = 0; i < K; ++i) s[i] *= gain.gamma;
+          add_scaled(s, u, x);
+        }
+        add_dot(o(t, j), s, line(in.q, t));
       }
-      if (!options.writes(t)) keep(Kept::gradient, G);
-      if (!options.writes(t)) continue;
-      const Denominator<S> D = denominator(options, in, t);
-      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-      const StepMatrix<S> M = step_matrix(gain, D);
-      const Direction<S> x = direction(features(options, in, t));
-      const Line<S> dx = features(options, d, t);
-      ColumnSum<S> gathered(dx);
-      S d_eta = S(0), d_gamma = S(0);
-      for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> g = G.take(j);
-        const Reading<S> e = g.read(x);
-        const S u = gain.eta * r(t, j);
-        const Reading<S> du = gain.eta * e;
-        d.v(t, j) = du.whole;
-        d_eta += e.whole * r(t, j);
-        gathered.add(u, g);
-        subtract_scaled(dx, du.whole, column(before, j));
-        d_gamma += g.read(direction(column(before, j))).whole;
-        g.decay(gain.gamma);
-        g.erase(du, x);
-        g.keep(Kept::gradient);
-        g.put_back(M);
-      }
-      gathered.finish();
-      GainAdjoint<S> adjoint(options.ridge_coupling, D);
-      d.beta(t) = adjoint.add(gain, d_eta, d_gamma);
-      d.lambda(t) = adjoint.lambda();
-      const S slope = adjoint.energy(in.lambda(t)) * planted<"energy_gradient_halved">(S(2), S(1));
-      add_scaled(dx, slope, x);
     }
-    d.initial_state = G.tensor();
-    return d;
+    return {o, state};
   }
 };
 

@@ -4,16 +4,13 @@
 //   S_t = S_{t-1} Diag(gamma_t) + x_t (eta_t o (v_t - S_{t-1}^T x_t))^T,   o_t = S_t^T q_t
 // The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/kept.hpp"
-#include "reference/errors/state.hpp"
+#include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
 #include "reference/families/write_lines.hpp"
 
@@ -23,12 +20,6 @@ inline namespace ASSAY_REFERENCES {
 struct falcon2 {
   static constexpr std::string_view name = "falcon2";
   static constexpr std::string_view summary = "FALCON-1 with a step size per value channel";
-  static constexpr Fault faults[] = {
-      falcon::ridge_left_out,
-      {"first_channel_decays_all", "every channel decays like the first"},
-      falcon::clamped_decay_passes_gradient,
-      {"last_channel_alone_moves_the_ridge", "the gradient of the denominator is that of the last channel"},
-  };
 
   struct Options : GainOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling"};
@@ -99,110 +90,23 @@ struct falcon2 {
     return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
   }
 
-  /// The gain of channel j.
-  template <class S>
-  static Gain<S> channel_gain(const Inputs<S>& in, const Denominator<S>& D, int t, int j) {
-    Gain<S> gain = gain_of(in.beta(t, j), D, in.decay_floor);
-    gain.gamma = planted<"first_channel_decays_all">(gain.gamma, gain_of(in.beta(t, 0), D, in.decay_floor).gamma);
-    return gain;
-  }
-
-  /// r = v_t - S^T x_t, component j.
-  template <class S>
-  static S residual(const Inputs<S>& in, const TakenColumn<S>& s, const Direction<S>& x, int t, int j) {
-    S r = in.v(t, j);
-    subtract_dot(r, s, x);
-    return r;
-  }
-
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Tensor<S, 2> o(T, V);
-    State<S> state(in.initial_state);
-    for (int t = 0; t < T; ++t) {
-      if (options.writes(t)) {
-        const Denominator<S> D = denominator(options, in, t);
-        const Direction<S> x = direction(features(options, in, t));
-        for (int j = 0; j < V; ++j) {
-          const Gain<S> gain = channel_gain(in, D, t, j);
-          const TakenColumn<S> s = state.take(j);
-          const S u = gain.eta * residual(in, s, x, t, j);
-          s.decay(gain.gamma);
-          s.write(u, x);
-          s.keep(Kept::state);
-          s.put_back(step_matrix(gain, D));
+    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
+    Tensor<S, 2> o(T, V), state = in.initial_state;
+    for (int t = 0; t < T; ++t)
+      for (int j = 0; j < V; ++j) {
+        const Line<S> s = column(state, j);
+        if (options.writes(t)) {
+          const Gain<S> gain = gain_of(in.beta(t, j), denominator(options, in, t), in.decay_floor);
+          const Line<const S> x = features(options, in, t);
+          const S u = gain.eta * (in.v(t, j) - dot(s, x));
+          for (int i = 0; i < K; ++i) s[i] *= gain.gamma;
+          add_scaled(s, u, x);
         }
+        add_dot(o(t, j), s, line(in.q, t));
       }
-      add_read(o, t, state, in.q);
-    }
-    return {o, state.tensor()};
-  }
-
-  /// Reverse recurrence of 3.3, G = dL/dS_t with the read at t included:
-  ///   dq = S_t do,  G += q do^T,  e = G^T x,  dv = eta o e,  dx = G (eta o r) - S_{t-1} (eta o e),  deta_j = e_j r_j,
-  ///   dgamma_j = <G_:j, S_{t-1,:j}>,  G <- G Diag(gamma) - x (eta o e)^T;  then the gains, and dx += 2 dE x
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), V = in.v.size(1);
-    Tensor<S, 2> r(T, V);
-    State<S> G(cotangent.final_state);
-    Replay states(State<S>(in.initial_state), T, [&](int t, State<S>& state) {
-      if (!options.writes(t)) return;
-      const Denominator<S> D = denominator(options, in, t);
-      const Direction<S> x = direction(features(options, in, t));
-      for (int j = 0; j < V; ++j) {
-        const Gain<S> gain = channel_gain(in, D, t, j);
-        const TakenColumn<S> s = state.take(j);
-        const S own = residual(in, s, x, t, j);
-        const S u = gain.eta * own;
-        s.decay(gain.gamma);
-        s.write(u, x);
-        s.keep(Kept::state);
-        s.put_back(step_matrix(gain, D));
-        r(t, j) = s.whole(own, x);
-      }
-    });
-    Inputs<S> d = zero_like(in);
-    for (int t = T - 1; t >= 0; --t) {
-      const State<S>&before = states.before(t), &after = states.after(t);
-      for (int j = 0; j < V; ++j) {
-        const TakenColumn<S> g = G.take(j);
-        add_scaled(line(d.q, t), cotangent.o(t, j), column(after, j));
-        g.write(cotangent.o(t, j), line(in.q, t));
-        g.put_back({});
-      }
-      if (!options.writes(t)) keep(Kept::gradient, G);
-      if (!options.writes(t)) continue;
-      const Denominator<S> D = denominator(options, in, t);
-      GainAdjoint<S> adjoint(options.ridge_coupling, D);
-      const Direction<S> x = direction(features(options, in, t));
-      const Line<S> dx = features(options, d, t);
-      ColumnSum<S> gathered(dx);
-      for (int j = 0; j < V; ++j) {
-        const Gain<S> gain = channel_gain(in, D, t, j);
-        const TakenColumn<S> g = G.take(j);
-        const Reading<S> e = g.read(x);
-        const S u = gain.eta * r(t, j);
-        const Reading<S> du = gain.eta * e;
-        d.v(t, j) = du.whole;
-        gathered.add(u, g);
-        subtract_scaled(dx, du.whole, column(before, j));
-        const S d_gamma = g.read(direction(column(before, j))).whole;
-        g.decay(gain.gamma);
-        g.erase(du, x);
-        g.keep(Kept::gradient);
-        g.put_back(step_matrix(gain, D));
-        if (planted<"last_channel_alone_moves_the_ridge">(false, true)) adjoint = {options.ridge_coupling, D};
-        d.beta(t, j) = adjoint.add(gain, e.whole * r(t, j), d_gamma);
-      }
-      d.lambda(t) = adjoint.lambda();
-      const S slope = S(2) * adjoint.energy(in.lambda(t));
-      gathered.finish();
-      add_scaled(dx, slope, x);
-    }
-    d.initial_state = G.tensor();
-    return d;
+    return {o, state};
   }
 };
 

@@ -12,10 +12,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/erring.hpp"
-#include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
 
@@ -25,12 +22,6 @@ inline namespace ASSAY_REFERENCES {
 struct falcon2a {
   static constexpr std::string_view name = "falcon2a";
   static constexpr std::string_view summary = "associative write with FALCON's gain and decay, normalised or not";
-  static constexpr Fault faults[] = {
-      falcon::ridge_left_out,
-      {"normalizer_without_decay", "the normaliser sums without decay"},
-      falcon::clamped_decay_passes_gradient,
-      {"normalizer_gain_constant", "the gain's gradient through the normaliser is dropped"},
-  };
 
   enum class Normalization { none, features };
   struct Options : GainOptions {
@@ -136,9 +127,7 @@ struct falcon2a {
       const S step = gain.eta * write_feature(options, in, t, i);
       for (int j = 0; j < V; ++j) state.matrix(i, j) *= gain.gamma;
       add_scaled(line(state.matrix, i), step, line(in.v, t));
-      if (options.normalizes())
-        state.normalizer(i) = planted<"normalizer_without_decay">(gain.gamma, S(1)) * state.normalizer(i) + step;
-      keep(Kept::state, line(state.matrix, i));
+      if (options.normalizes()) state.normalizer(i) = gain.gamma * state.normalizer(i) + step;
     }
   }
 
@@ -170,67 +159,6 @@ struct falcon2a {
         for (int j = 0; j < V; ++j) o(t, j) /= n;
     }
     return {o, state.matrix, state.normalizer};
-  }
-
-  /// Reverse recurrence of 3.4, G = dL/dS_t and g = dL/dz_t with the read at t included:
-  ///   c = do / n,  dn = -c.o,  dq = S_t c + dn z_t,  G += q c^T,  g += dn q,
-  ///   e = G^T x,  dv = eta e,  dx = eta (G v + g),  deta = e.v + g.x,  dgamma = <G, S_{t-1}> + g.z_{t-1},
-  ///   G <- gamma G,  g <- gamma g;  then the gain, and dx += 2 dE x
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    const bool normalized = options.normalizes();
-    Replay states(initial(options, in), T, [&](int t, State<S>& state) { write(options, in, t, state); });
-    Inputs<S> d = zero_like(in);
-    Tensor<S, 2>& G = d.initial_state = cotangent.final_state;
-    Tensor<S, 1> g = cotangent.final_normalizer;
-    for (int t = T - 1; t >= 0; --t) {
-      const State<S>&before = states.before(t), &after = states.after(t);
-      const S n = divisor(options, in, t, after);
-      S d_n = S(0);
-      if (n != S(0)) {
-        std::vector<S> c;
-        for (int j = 0; j < V; ++j) c.push_back(cotangent.o(t, j) / n);
-        for (int i = 0; i < K; ++i) {
-          add_dot(d.q(t, i), line(after.matrix, i), line(c));
-          add_scaled(line(G, i), in.q(t, i), line(c));
-        }
-        if (normalized) d_n -= dot(line(d.q, t), line(in.q, t)) / n;
-      }
-      for (int i = 0; i < K && normalized; ++i) {
-        d.q(t, i) += d_n * after.normalizer(i);
-        g(i) += d_n * in.q(t, i);
-      }
-      if (!options.writes(t)) keep(Kept::gradient, G);
-      if (!options.writes(t)) continue;
-      const Denominator<S> D = denominator(options, in, t);
-      const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-      S d_eta = S(0), d_gamma = S(0);
-      const ScaledProducts<S> writes(gain.eta, line(in.v, t));
-      for (int i = 0; i < K; ++i) {
-        const S x = write_feature(options, in, t, i);
-        S& dx = write_feature(options, d, t, i);
-        const S along = dot(line(G, i), line(in.v, t));
-        add_scaled(line(d.v, t), S(gain.eta * x), line(G, i));
-        dx += writes.with(line(G, i), along);
-        d_eta += x * along;
-        add_dot(d_gamma, line(G, i), line(before.matrix, i));
-        for (int j = 0; j < V; ++j) G(i, j) *= gain.gamma;
-        keep(Kept::gradient, line(G, i));
-        if (!normalized) continue;
-        dx += gain.eta * g(i);
-        d_eta += planted<"normalizer_gain_constant">(S(g(i) * x), S(0));
-        d_gamma += g(i) * before.normalizer(i);
-        g(i) *= gain.gamma;
-      }
-      GainAdjoint<S> adjoint(options.ridge_coupling, D);
-      d.beta(t) = adjoint.add(gain, d_eta, d_gamma);
-      d.lambda(t) = adjoint.lambda();
-      const S slope = S(2) * adjoint.energy(in.lambda(t));
-      for (int i = 0; i < K; ++i) write_feature(options, d, t, i) += slope * write_feature(options, in, t, i);
-    }
-    if (!in.initial_normalizer.empty()) d.initial_normalizer = g;
-    return d;
   }
 };
 

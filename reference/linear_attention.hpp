@@ -12,9 +12,7 @@
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
-#include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
@@ -23,15 +21,6 @@ inline namespace ASSAY_REFERENCES {
 struct linear_attention {
   static constexpr std::string_view name = "linear_attention";
   static constexpr std::string_view summary = "sums of k v^T read by the query, plain or normalized: S += k v^T";
-  static constexpr Fault faults[] = {
-      {"linear_attention_reads_before_the_write", "o_t reads S_{t-1}, not S_t"},
-      {"linear_attention_starts_from_zero", "the initial state is ignored"},
-      {"linear_attention_counts_from_two", "c_t is 1 / (t + 1)"},
-      {"linear_attention_unscaled_normalizer", "scale multiplies the numerator alone"},
-      {"linear_attention_query_gradient_misses_the_normalizer", "dq holds the numerator's part alone"},
-      {"linear_attention_key_gradient_misses_the_normalizer", "dk holds the numerator's part alone"},
-      {"linear_attention_value_gradient_of_later_reads", "dv_t misses the read at t"},
-  };
 
   enum class Normalization { none, count, features };
   struct Options {
@@ -115,11 +104,10 @@ struct linear_attention {
   template <class S>
   static S denominator(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 1>& normalizer) {
     if (options.normalization == Normalization::none) return S(1);
-    if (options.normalization == Normalization::count)
-      return S(planted<"linear_attention_counts_from_two">(t + 1, t + 2));
+    if (options.normalization == Normalization::count) return S(t + 1);
     S sum = S(0);
     for (int i = 0; i < in.k.size(1); ++i) sum += in.q(t, i) * normalizer(i);
-    const S n = planted<"linear_attention_unscaled_normalizer">(in.scale(), S(1)) * sum + in.eps();
+    const S n = in.scale() * sum + in.eps();
     if (n == S(0)) throw Refusal(Status::nonfinite, t, text("o[", t, "]: the denominator scale q.z + eps is zero"));
     return n;
   }
@@ -127,79 +115,18 @@ struct linear_attention {
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    const Tensor<S, 2> none(in.initial_state.extent);
-    Outputs<S> out{Tensor<S, 2>(T, V), planted<"linear_attention_starts_from_zero">(in.initial_state, none),
-                   normalizer_of(in)};
+    Outputs<S> out{Tensor<S, 2>(T, V), in.initial_state, normalizer_of(in)};
     for (int t = 0; t < T; ++t) {
       for (int i = 0; i < K; ++i) out.final_normalizer(i) += in.k(t, i);
-      const S n = denominator(options, in, t, out.final_normalizer);
-      const bool reads_last = planted<"linear_attention_reads_before_the_write">(true, false);
       for (int i = 0; i < K; ++i) {
-        if (!reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
         add_scaled(line(out.final_state, i), in.k(t, i), line(in.v, t));
-        keep(Kept::state, line(out.final_state, i));
-        if (reads_last) add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
+        add_scaled(line(out.o, t), in.q(t, i), line(out.final_state, i));
       }
-      const S factor = in.scale() / n;
+      const S factor = in.scale() / denominator(options, in, t, out.final_normalizer);
       for (int j = 0; j < V; ++j) out.o(t, j) *= factor;
     }
     if (!options.normalizes()) out.final_normalizer = {};
     return out;
-  }
-
-  /// S_t and z_t.
-  template <class S>
-  struct State {
-    Tensor<S, 2> matrix;
-    Tensor<S, 1> normalizer;
-  };
-
-  /// With y_t the numerator's row, n_t the denominator and G, h the gradients of S_t, z_t with the read at t included:
-  ///   dy = do / n,  dn = -<do, o> / n (features alone),  dq = scale (S_t dy + dn z_t),  G += scale q dy^T,
-  ///   h += scale dn q,  dk = G v + h,  dv = G^T k
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Replay states(State<S>{in.initial_state, normalizer_of(in)}, T, [&](int t, State<S>& state) {
-      for (int i = 0; i < K; ++i) {
-        state.normalizer(i) += in.k(t, i);
-        add_scaled(line(state.matrix, i), in.k(t, i), line(in.v, t));
-        keep(Kept::state, line(state.matrix, i));
-      }
-    });
-    const Outputs<S> out = forward(options, in);
-    Inputs<S> d{{},
-                {},
-                Tensor<S, 2>(in.q.extent),
-                Tensor<S, 2>(in.k.extent),
-                Tensor<S, 2>(in.v.extent),
-                cotangent.final_state,
-                options.normalizes() ? cotangent.final_normalizer : Tensor<S, 1>(K)};
-    Tensor<S, 2>& G = d.initial_state;
-    Tensor<S, 1>& h = d.initial_normalizer;
-    for (int t = T - 1; t >= 0; --t) {
-      const auto& [state, normalizer] = states.after(t);
-      const S n = denominator(options, in, t, normalizer);
-      S dn = S(0);
-      if (options.normalizes()) dn -= dot(line(cotangent.o, t), line(out.o, t)) / n;
-      const S factor = in.scale() / n;
-      std::vector<S> dy;  // scale dy
-      for (int j = 0; j < V; ++j) dy.push_back(factor * cotangent.o(t, j));
-      const bool of_all_reads = planted<"linear_attention_value_gradient_of_later_reads">(true, false);
-      for (int i = 0; i < K; ++i) {
-        d.q(t, i) =
-            planted<"linear_attention_query_gradient_misses_the_normalizer">(S(in.scale() * dn * normalizer(i)), S(0));
-        h(i) += in.scale() * dn * in.q(t, i);
-        d.k(t, i) = planted<"linear_attention_key_gradient_misses_the_normalizer">(h(i), S(0));
-        if (!of_all_reads) add_scaled(line(d.v, t), in.k(t, i), line(G, i));
-        add_dot(d.q(t, i), line(state, i), line(dy));
-        add_scaled(line(G, i), in.q(t, i), line(dy));
-        add_dot(d.k(t, i), line(G, i), line(in.v, t));
-        if (of_all_reads) add_scaled(line(d.v, t), in.k(t, i), line(G, i));
-        keep(Kept::gradient, line(G, i));
-      }
-    }
-    return d;
   }
 };
 

@@ -21,15 +21,6 @@ inline namespace ASSAY_REFERENCES {
 struct mdn_front_end {
   static constexpr std::string_view name = "mdn_front_end";
   static constexpr std::string_view summary = "Momentum DeltaNet on raw projections: l2 norms and output correction";
-  static constexpr Fault faults[] = {
-      {"mdn_front_end_corrects_with_the_normalized_key", "q' = N(q - exp(log_d) k')"},
-      {"mdn_front_end_predicts_with_the_undecayed_key", "p = k'"},
-      {"mdn_front_end_eps_outside_the_root", "N(x) = x / (|x| + l2_eps)"},
-      {"mdn_front_end_norm_gradient_misses_the_projection", "dx = r dy"},
-      {"mdn_front_end_decay_gradient_misses_the_prediction", "dlog_alpha misses <p, dp>"},
-      {"mdn_front_end_correction_gradient_sign", "dlog_d has the wrong sign"},
-      {"mdn_front_end_key_gradient_misses_the_correction", "dk misses -exp(log_d) dq"},
-  };
 
   struct Options {
     static constexpr std::array<std::string_view, 0> names{};
@@ -85,7 +76,7 @@ struct mdn_front_end {
     S square = S(0);
     for (int i = 0; i < x.size(1); ++i) square += x(t, i) * x(t, i);
     if (square == S(0) && eps == S(0)) return S(0);
-    return S(1) / planted<"mdn_front_end_eps_outside_the_root">(S(sqrt(square + eps)), S(sqrt(square) + eps));
+    return S(1) / S(sqrt(square + eps));
   }
 
   /// N of every row.
@@ -105,7 +96,7 @@ struct mdn_front_end {
       const S r = inverse_norm(x, t, eps);
       S inner = S(0);
       for (int i = 0; i < x.size(1); ++i) inner += r * x(t, i) * d(t, i);
-      inner = planted<"mdn_front_end_norm_gradient_misses_the_projection">(inner, S(0));
+      inner = inner;
       for (int i = 0; i < x.size(1); ++i) d(t, i) = r * (d(t, i) - r * x(t, i) * inner);
     }
     return d;
@@ -123,7 +114,7 @@ struct mdn_front_end {
   static Tensor<S, 2> corrected(const Inputs<S>& in) {
     Tensor<S, 2> q = in.q;
     const S D = correction(in);
-    const Tensor<S, 2> k = planted<"mdn_front_end_corrects_with_the_normalized_key">(in.k, normalized(in.k, in.eps()));
+    const Tensor<S, 2> k = in.k;
     for (std::size_t i = 0; i < q.data.size(); ++i) q.data[i] -= D * k.data[i];
     return q;
   }
@@ -134,7 +125,7 @@ struct mdn_front_end {
     const Tensor<S, 2> k = normalized(in.k, in.eps());
     Tensor<S, 2> p = k;
     for (int t = 0; t < p.size(0); ++t) {
-      const S alpha = planted<"mdn_front_end_predicts_with_the_undecayed_key">(S(exp(in.log_alpha(t))), S(1));
+      const S alpha = S(exp(in.log_alpha(t)));
       for (int i = 0; i < p.size(1); ++i) p(t, i) *= alpha;
     }
     return {in.scale,
@@ -153,34 +144,6 @@ struct mdn_front_end {
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
     return mdn::forward({}, core(in));
-  }
-
-  /// The core's gradients dq', dk', dp and dlog_alpha, and then
-  ///   dk' += alpha dp,  dlog_alpha += <p, dp>,  dq = J^T dq',  dlog_d = -exp(log_d) sum <dq, k>,
-  ///   dk = J^T dk' - exp(log_d) dq
-  template <class S>
-  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    using std::exp;
-    const int T = in.k.size(0), K = in.k.size(1);
-    const mdn::Inputs<S> bound = core(in);
-    mdn::Inputs<S> d = mdn::backward({}, bound, cotangent);
-    for (int t = 0; t < T; ++t) {
-      const S alpha = exp(in.log_alpha(t));
-      for (int i = 0; i < K; ++i) {
-        d.k(t, i) += alpha * d.p(t, i);
-        d.log_alpha(t) +=
-            planted<"mdn_front_end_decay_gradient_misses_the_prediction">(bound.p(t, i), S(0)) * d.p(t, i);
-      }
-    }
-    const S D = correction(in);
-    const Tensor<S, 2> dq = normalized_backward(corrected(in), in.eps(), d.q);
-    Tensor<S, 2> dk = normalized_backward(in.k, in.eps(), d.k);
-    Tensor<S, 0> dlog_d;
-    for (std::size_t i = 0; i < dk.data.size(); ++i) {
-      dlog_d() -= planted<"mdn_front_end_correction_gradient_sign">(D, S(-D)) * dq.data[i] * in.k.data[i];
-      dk.data[i] -= planted<"mdn_front_end_key_gradient_misses_the_correction">(D, S(0)) * dq.data[i];
-    }
-    return {{}, {}, dq, dk, d.v, d.log_alpha, d.log_mu, d.beta, d.eta, d.initial_state, d.initial_momentum, dlog_d};
   }
 };
 

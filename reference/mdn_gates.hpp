@@ -23,15 +23,6 @@ inline namespace ASSAY_REFERENCES {
 struct mdn_gates {
   static constexpr std::string_view name = "mdn_gates";
   static constexpr std::string_view summary = "Momentum DeltaNet's decays, step and gradient weight from projections";
-  static constexpr Fault faults[] = {
-      {"mdn_gates_decay_misses_the_angle", "log alpha lacks log cos^2 theta"},
-      {"mdn_gates_tangent_without_its_temperature", "eta = 1 + tanh(e)"},
-      {"mdn_gates_biases_swapped", "a takes mu_bias"},
-      {"mdn_gates_weight_gradient_misses_the_angle", "de lacks eta's path through phi"},
-      {"mdn_gates_clamp_passes_gradient", "dm flows where log mu is clamped"},
-      {"mdn_gates_bias_gradient_of_the_last_token", "ddt_bias is da of the last token"},
-      {"mdn_gates_angle_gradient_unsquared", "dphi takes dbeta 2 phi / (1 + phi^2)"},
-  };
 
   struct Options {
     static constexpr std::array<std::string_view, 0> names{};
@@ -99,12 +90,12 @@ struct mdn_gates {
   static Token<S> token(const Inputs<S>& in, int t) {
     using std::exp;
     Token<S> n;
-    n.x = S(2) * in.e(t) / planted<"mdn_gates_tangent_without_its_temperature">(in.tau(), S(1));
+    n.x = S(2) * in.e(t) / in.tau();
     n.eta = S(2) * sigmoid(n.x);
     n.phi = n.eta * exp(in.log_factor());
     n.sin2 = n.phi * n.phi / (S(1) + n.phi * n.phi);
     n.strength = sigmoid(in.b(t));
-    const S bias = planted<"mdn_gates_biases_swapped">(in.dt_bias(), in.mu_bias());
+    const S bias = in.dt_bias();
     n.decay = exp(in.a_log()) * softplus(S(in.a(t) + bias));
     n.unclamped_log_mu = -exp(in.mu_log()) * softplus(S(in.m(t) + in.mu_bias()));
     n.clamped = !in.min_log_mu.empty() && n.unclamped_log_mu < in.min_log_mu();
@@ -118,44 +109,12 @@ struct mdn_gates {
     for (int t = 0; t < T; ++t) {
       const Token<S> n = token(in, t);
       const S log_cos2 = -log_of_one_plus(S(n.phi * n.phi));
-      out.log_alpha(t) = planted<"mdn_gates_decay_misses_the_angle">(log_cos2, S(0)) - n.decay;
+      out.log_alpha(t) = log_cos2 - n.decay;
       out.log_mu(t) = in.min_log_mu.empty() ? n.unclamped_log_mu : larger(n.unclamped_log_mu, in.min_log_mu());
       out.beta(t) = n.sin2 * n.strength;
       out.eta(t) = n.eta;
     }
     return out;
-  }
-
-  /// With s the sigmoid:
-  ///   dphi = 2 phi / (1 + phi^2) (dbeta s(b) / (1 + phi^2) - dlog_alpha),  dlog_factor = sum phi dphi
-  ///   de = (deta + exp(log_factor) dphi) (1 - tanh^2(e / tau)) / tau,  db = dbeta sin^2 s(b) s(-b)
-  ///   da = -dlog_alpha exp(a_log) s(a + dt_bias),  ddt_bias = sum da,  da_log = -sum dlog_alpha decay
-  ///   dm, dmu_bias and dmu_log likewise from dlog_mu, over the tokens that are not clamped
-  template <class S>
-  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    using std::exp;
-    const int T = in.a.size(0);
-    Inputs<S> d{{}, {}, Tensor<S, 1>(T), Tensor<S, 1>(T), Tensor<S, 1>(T), Tensor<S, 1>(T), {}, {}, {}, {}, {}};
-    for (int t = 0; t < T; ++t) {
-      const Token<S> n = token(in, t);
-      const S cos2 = S(1) / (S(1) + n.phi * n.phi);
-      const S step = cotangent.beta(t) * n.strength;
-      const S dphi = S(2) * n.phi * cos2 *
-                     (planted<"mdn_gates_angle_gradient_unsquared">(S(step * cos2), step) - cotangent.log_alpha(t));
-      d.log_factor() += n.phi * dphi;
-      const S through_phi = planted<"mdn_gates_weight_gradient_misses_the_angle">(S(exp(in.log_factor()) * dphi), S(0));
-      // 1 - tanh^2(x / 2) = 4 s(x) s(-x) = 2 eta s(-x)
-      d.e(t) = (cotangent.eta(t) + through_phi) * S(2) * n.eta * sigmoid(S(-n.x)) / in.tau();
-      d.b(t) = cotangent.beta(t) * n.sin2 * n.strength * sigmoid(S(-in.b(t)));
-      d.a(t) = -cotangent.log_alpha(t) * exp(in.a_log()) * sigmoid(S(in.a(t) + in.dt_bias()));
-      d.dt_bias() = planted<"mdn_gates_bias_gradient_of_the_last_token">(d.dt_bias(), S(0)) + d.a(t);
-      d.a_log() -= cotangent.log_alpha(t) * n.decay;
-      if (planted<"mdn_gates_clamp_passes_gradient">(n.clamped, false)) continue;
-      d.m(t) = -cotangent.log_mu(t) * exp(in.mu_log()) * sigmoid(S(in.m(t) + in.mu_bias()));
-      d.mu_bias() += d.m(t);
-      d.mu_log() += n.unclamped_log_mu * cotangent.log_mu(t);
-    }
-    return d;
   }
 };
 

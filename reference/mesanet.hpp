@@ -10,7 +10,6 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/definite.hpp"
 #include "reference/families/ridge.hpp"
@@ -21,10 +20,6 @@ inline namespace ASSAY_REFERENCES {
 struct mesanet {
   static constexpr std::string_view name = "mesanet";
   static constexpr std::string_view summary = "ridge regression of the values on the keys so far, at the query";
-  static constexpr Fault faults[] = {{"solves_before_the_write", "x_i from G_{i-1}"},
-                                     {"mean_scaling_of_the_previous_row", "lambda_scaling mean: l_i = (i - 1) lambda"},
-                                     {"gram_gradient_not_symmetric", "dk without x_i a_i^T, the other half of dG"},
-                                     {"ridge_gradient_sign", "dlambda with + a.x"}};
 
   using Options = LambdaOptions;
 
@@ -75,9 +70,7 @@ struct mesanet {
   /// d l_i / d lambda.
   template <class S>
   static S ridge_unit(const Options& options, int i) {
-    return options.lambda_scaling == Options::Scaling::mean
-               ? S(planted<"mean_scaling_of_the_previous_row">(i + 1, i > 0 ? i : 1))
-               : S(1);
+    return options.lambda_scaling == Options::Scaling::mean ? S(i + 1) : S(1);
   }
 
   /// Adds the pair of token i to S and G.
@@ -85,7 +78,6 @@ struct mesanet {
   static void write(const Inputs<S>& in, int i, Tensor<S, 2>& state, Tensor<S, 2>& gram) {
     for (int a = 0; a < in.k.size(1); ++a) add_scaled(line(gram, a), in.k(i, a), line(in.k, i));
     for (int a = 0; a < in.v.size(1); ++a) add_scaled(line(state, a), in.v(i, a), line(in.k, i));
-    keep(Kept::state, gram), keep(Kept::state, state);
   }
 
   /// G_i + l_i.
@@ -107,56 +99,12 @@ struct mesanet {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Outputs<S> out{Tensor<S, 2>(T, V), Tensor<S, 2>(V, K), Tensor<S, 2>(K, K)};
     for (int i = 0; i < T; ++i) {
-      const bool solves_late = planted<"solves_before_the_write">(true, false);
-      const Tensor<S, 2> before = solves_late ? Tensor<S, 2>() : out.final_gram;
       write(in, i, out.final_state, out.final_gram);
       std::vector<S> x = query(in, i);
-      system(options, in, i, solves_late ? out.final_gram : before).solve(x);
+      system(options, in, i, out.final_gram).solve(x);
       for (int c = 0; c < V; ++c) add_dot(out.o(i, c), line(out.final_state, c), line(x));
     }
     return out;
-  }
-
-  /// With a_i = (G_i + l_i)^{-1} S_i^T do_i, and over later rows P_j = sum_{i >= j} x_i do_i^T + dS^T [K, V] and
-  /// N_j = sum_{i >= j} (a_i x_i^T + x_i a_i^T) - dG - dG^T, dS and dG the cotangents of the final states:
-  ///   dq_i = a_i,  dk_j = P_j v_j - N_j k_j,  dv_j = P_j^T k_j,  dlambda_i = -(d l_i / d lambda) a_i x_i
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Inputs<S> d{Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent),
-                Tensor<S, 2>(in.lambda.extent)};
-    Tensor<S, 2> state(V, K), gram(K, K), solutions(T, K);
-    for (int i = 0; i < T; ++i) {
-      write(in, i, state, gram);
-      const DefiniteSystem<S> of_row = system(options, in, i, gram);
-      std::vector<S> x = query(in, i), a(x.size(), S(0));
-      of_row.solve(x);
-      for (int c = 0; c < V; ++c) add_scaled(line(a), cotangent.o(i, c), line(state, c));
-      of_row.solve(a);
-      const S unit = ridge_unit<S>(options, i) * planted<"ridge_gradient_sign">(S(1), S(-1));
-      for (int b = 0; b < K; ++b) {
-        const auto at = static_cast<std::size_t>(b);
-        solutions(i, b) = x[at];
-        d.q(i, b) = a[at];
-        broadcast_at(d.lambda, i, b) -= unit * a[at] * x[at];
-      }
-    }
-    Tensor<S, 2> P(K, V), N(K, K);
-    for (int a = 0; a < K; ++a) {
-      for (int c = 0; c < V; ++c) P(a, c) = cotangent.final_state(c, a);
-      for (int b = 0; b < K; ++b) N(a, b) = -cotangent.final_gram(a, b) - cotangent.final_gram(b, a);
-    }
-    for (int j = T - 1; j >= 0; --j)
-      for (int a = 0; a < K; ++a) {
-        add_scaled(line(P, a), solutions(j, a), line(cotangent.o, j));
-        add_dot(d.k(j, a), line(P, a), line(in.v, j));
-        add_scaled(line(d.v, j), in.k(j, a), line(P, a));
-        add_scaled(line(N, a), d.q(j, a), line(solutions, j));
-        add_scaled(line(N, a), planted<"gram_gradient_not_symmetric">(solutions(j, a), S(0)), line(d.q, j));
-        subtract_dot(d.k(j, a), line(N, a), line(in.k, j));
-        keep(Kept::gradient, line(P, a)), keep(Kept::gradient, line(N, a));
-      }
-    return d;
   }
 };
 

@@ -18,11 +18,6 @@ inline namespace ASSAY_REFERENCES {
 struct rmsnorm {
   static constexpr std::string_view name = "rmsnorm";
   static constexpr std::string_view summary = "rows divided by their root mean square";
-  static constexpr Fault faults[] = {
-      {"eps_inside_the_root", "r = sqrt(mean x^2 + eps)"},
-      {"row_not_averaged", "r = |x|"},
-      {"radial_gradient_dropped", "the root is taken for a constant on the way back"},
-  };
 
   struct Options {
     static constexpr std::array<std::string_view, 0> names{};
@@ -69,10 +64,10 @@ struct rmsnorm {
     using std::sqrt;
     S squares = S(0);
     for (int i = 0; i < in.x.size(1); ++i) squares += in.x(t, i) * in.x(t, i);
-    squares /= planted<"row_not_averaged">(S(in.x.size(1)), S(1));
+    squares /= S(in.x.size(1));
     if (squares == S(0) && in.eps() == S(0))
       throw Refusal(Status::nonfinite, t, text("x[", t, "]: a zero row needs eps > 0"));
-    return planted<"eps_inside_the_root">(sqrt(squares), S(sqrt(squares + in.eps()) - in.eps()));
+    return sqrt(squares);
   }
 
   template <class S>
@@ -83,24 +78,6 @@ struct rmsnorm {
       for (int i = 0; i < in.x.size(1); ++i) out.y(t, i) /= n;
     }
     return out;
-  }
-
-  /// dx = dy / n - x (dy.x) / (n^2 d r), n = r + eps; at x = 0 the second term is zero.
-  template <class S>
-  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int d = in.x.size(1);
-    Inputs<S> gradient{{}, Tensor<S, 2>(in.x.extent)};
-    for (int t = 0; t < in.x.size(0); ++t) {
-      const S r = root_mean_square(in, t), n = r + in.eps();
-      S along = S(0);
-      for (int i = 0; i < d; ++i) along += cotangent.y(t, i) * in.x(t, i);
-      along = planted<"radial_gradient_dropped">(along, S(0));
-      for (int i = 0; i < d; ++i) {
-        gradient.x(t, i) = cotangent.y(t, i) / n;
-        if (r != S(0)) gradient.x(t, i) -= in.x(t, i) * along / (n * n * S(d) * r);
-      }
-    }
-    return gradient;
   }
 };
 

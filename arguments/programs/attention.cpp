@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "arguments/programs/chosen_keys.hpp"
 #include "arguments/programs/families.hpp"
 #include "arguments/programs/join.hpp"
 #include "arguments/programs/library.hpp"
@@ -23,6 +24,7 @@ class Attention {
     take_scale();
     take_visibility();
     take_bias();
+    plan_.choice = choice_of(given_, q_.head_count(), q_.rows());
     if (form_ == "softmax_attention") take_sink();
     if (form_ == "parallax") rho_ = tokens("rho", 2);
     if (form_ == "parallax_gate")
@@ -387,8 +389,48 @@ class Attention {
     for (const Tensor& documents : documents_)
       piece.inputs[documents.name] = rows_of(documents, documents.name == "documents_q" ? queries : keys);
     for (const Factor& f : factors_) piece.inputs[f.input] = f.of(f.input == "q_scale" ? queries : keys);
+    if (plan_.choice) choose(queries, keys, piece);
     for (const Tensor& out : outputs_) piece.outputs.emplace(out.name, placed(rows_of(out, queries)));
     plan_.pieces.push_back(std::move(piece));
+  }
+
+  /// What rows of a sequence chose as its mask, with what the case's mask hides; keys that nobody chose are not read.
+  void choose(const std::vector<int>& queries, const std::vector<int>& keys, Piece& piece) {
+    const std::vector<bool> chosen = chosen_keys(*plan_.choice, queries, static_cast<int>(keys.size()));
+    const std::size_t each = queries.size() * keys.size(), heads = static_cast<std::size_t>(std::max(head_count_, 1)),
+                      lists = static_cast<std::size_t>(std::max(plan_.choice->heads, 1));
+    const auto given = piece.inputs.find("mask");
+    const bool is_given = given != piece.inputs.end(), of_heads = is_given && given->second.at.size() > each;
+    const bool for_each = q_.heads && (lists > 1 || of_heads);
+    Picked mask{"chosen", {static_cast<int>(queries.size()), static_cast<int>(keys.size())}, {}};
+    if (for_each) mask.shape.insert(mask.shape.begin(), head_count_);
+    Numbers& masks = plan_.inputs["chosen"];  // of all sequences, one after the other
+    for (std::size_t h = 0; h < (for_each ? heads : 1); ++h)
+      for (std::size_t i = 0; i < each; ++i) {
+        const bool seen =
+            !is_given || plan_.inputs.at("mask").data[given->second.at[of_heads ? h * each + i : i]] != "0";
+        mask.at.push_back(masks.data.size());
+        masks.data.emplace_back(seen && chosen[h * lists / heads * each + i] ? "1" : "0");
+      }
+    masks.shape = {static_cast<int>(masks.data.size())};
+    piece.inputs["mask"] = std::move(mask);
+    leave_unread(chosen, keys.size(), piece);
+  }
+
+  /// `chosen`: by lists, rows and keys.
+  void leave_unread(const std::vector<bool>& chosen, std::size_t keys, Piece& piece) const {
+    const std::size_t heads = static_cast<std::size_t>(std::max(head_count_, 1)),
+                      lists = static_cast<std::size_t>(std::max(plan_.choice->heads, 1)), each = chosen.size() / lists,
+                      groups = static_cast<std::size_t>(std::max(k_.head_count(), 1));
+    std::vector<bool> read(groups * keys, false);
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t i = 0; i < each; ++i)
+        if (chosen[h * lists / heads * each + i]) read[h * groups / heads * keys + i % keys] = true;
+    for (const char* name : {"k", "v"}) {
+      Picked& rows = piece.inputs.find(name)->second;
+      const std::size_t channels = static_cast<std::size_t>(rows.shape.back());
+      for (std::size_t i = 0; i < rows.at.size(); ++i) rows.unread.push_back(!read[i / channels]);
+    }
   }
 
   /// The first channels of the keys, as values.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "oracles/core/bind.hpp"
 
 namespace assay::arguments {
@@ -28,7 +29,7 @@ Tensor taken(const Given& given, Plan& plan, const std::string& name, int rank) 
 
 Tensor put(Plan& plan, const std::string& name, Numbers numbers, int rank) {
   const auto axes = static_cast<int>(numbers.shape.size());
-  require_domain(axes == rank || axes == rank + 1, -1, name, ": expected ", rank, rank == 1 ? " axis" : " axes",
+  require_domain(axes == rank || axes == rank + 1, -1, name, ": expected ", counted(rank, "axis", "axes"),
                  " or the same with heads in front, got shape ", assay::detail::shape_text(numbers.shape));
   Tensor tensor{name, numbers.shape, axes == rank + 1};
   require_domain(!tensor.heads || tensor.shape[0] > 0, -1, name, ": expected at least one head");

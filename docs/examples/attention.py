@@ -28,6 +28,11 @@ def scores(case, params, n, h, i, Tq, Tk, q, k):
         visible = visible & case["mask"][i].astype(bool)
     if "documents_q" in case:
         visible = visible & (case["documents_q"][i] == case.get("documents_k", case["documents_q"]))
+    if "topk_indices" in case:
+        lists = case["topk_indices"][n, i]
+        entries = lists[h * len(lists) // case["q"].shape[2]]
+        length = case["topk_length"][n, i] if "topk_length" in case else len(entries)
+        visible = visible & numpy.isin(j, entries[:length])
     return numpy.where(visible, s, -numpy.inf)
 
 
@@ -72,7 +77,10 @@ def answer(path, out):
             lse[b, first + i, h] = most + numpy.log(total) if total > 0 else -numpy.inf
             if total > 0:
                 p = numpy.exp(s[:Tk] - most) / total
-                o[b, first + i, h] = p @ v[:, h // group]
+                values = v[:, h // group]
+                if "topk_indices" in case:  # what nobody chose may be NaN
+                    values = numpy.where(p[:, None] > 0, values, 0)
+                o[b, first + i, h] = p @ values
     save_file({"o": o.astype(ml_dtypes.bfloat16), "lse": lse}, out)
 
 

@@ -38,10 +38,17 @@ bool is_word(const Param& value) {
 }
 
 /// What says how an argument is meant, and means nothing without it: who leaves out the one leaves out the other.
-constexpr std::pair<std::string_view, std::string_view> companions[] = {
-    {"l2_norm", "l2_eps"},          {"bias", "bias_place"},     {"alibi_slopes", "alibi_form"},
-    {"documents_q", "documents_k"}, {"q_scale", "scale_block"}, {"k_scale", "scale_block"},
-    {"v_scale", "scale_block"},     {"b", "beta_gate"},         {"b", "beta_scale"}};
+constexpr std::pair<std::string_view, std::string_view> companions[] = {{"l2_norm", "l2_eps"},
+                                                                        {"bias", "bias_place"},
+                                                                        {"alibi_slopes", "alibi_form"},
+                                                                        {"documents_q", "documents_k"},
+                                                                        {"q_scale", "scale_block"},
+                                                                        {"k_scale", "scale_block"},
+                                                                        {"v_scale", "scale_block"},
+                                                                        {"b", "beta_gate"},
+                                                                        {"b", "beta_scale"},
+                                                                        {"topk_indices", "topk_length"},
+                                                                        {"topk_indices", "topk_block_size"}};
 Problem without(const Problem& right, const std::string& name) {
   Problem rest = right;
   rest.params.erase(name), rest.inputs.erase(name);

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "files/did_you_mean.hpp"
-#include "files/input_file.hpp"
 #include "files/names.hpp"
 #include "files/shown.hpp"
 #include "judge/court/argument_form.hpp"
@@ -70,9 +69,7 @@ std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
 Format precision_named(const std::string& name, const std::string& who) {
   for (const Format format : case_precisions)
     if (name == name_of(format)) return format;
-  const std::vector<std::string> names = name_list(case_precisions);
-  throw InputError(text(who, ": there is no ", excerpt(name), did_you_mean(name, names), "; there are ",
-                        names_in(names, [](const std::string& known) { return known; })));
+  throw InputError(who + ": " + there_is_no(name, name_list(case_precisions)));
 }
 
 /// What `assay case` has written down, or the dtype that the case's first tensor has; then `guess` says so. Nothing
@@ -283,7 +280,8 @@ void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
 
 GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
                             const std::string& source) const {
-  for (const NotJudged& one : without_gradients_) answer.tensors.erase(one.tensor);
+  for (const NotJudged& one : without_gradients_)
+    for (const char* part : {"", ".lo", ".bound"}) answer.tensors.erase(one.tensor + part);
   GivenAnswer given = read_outputs(std::move(answer), file_, oracle_, tensors, source);
   given.not_judged.insert(given.not_judged.end(), without_gradients_.begin(), without_gradients_.end());
   return given;
@@ -327,6 +325,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .strict_dtypes = standard_.strict_dtypes,
           .second = second_form(),
           .both = standard_.both,
+          .is_sample = file_.parts.has_value(),
           .cache = cache_,
           .digest = digest_};
 }

@@ -125,11 +125,13 @@ class Court {
 
 std::vector<NamedAxis> axes_in_trial(const Trial& trial, const std::string& tensor, const std::vector<int>& shape) {
   const RoomFacts::Ranked field = answer_field(trial.room, tensor);
-  if (arguments::without_suffix(trial.room.name).empty()) return named_axes(field, shape, trial.batch);
+  std::vector<NamedAxis> axes = named_axes(field, shape, trial.batch);
+  if (trial.is_sample && !axes.empty()) axes.front().one = "sampled part", axes.front().many = "sampled parts";
+  if (arguments::without_suffix(trial.room.name).empty()) return axes;
   const auto file = arguments::FileCase::of(trial.problem);
   const auto judged = file->judged().find(tensor);
-  if (judged == file->judged().end() || judged->second.shape != shape) return named_axes(field, shape, trial.batch);
-  std::vector<NamedAxis> axes = named_axes(field, shape, judged->second.states);
+  if (judged == file->judged().end() || judged->second.shape != shape) return axes;
+  axes = named_axes(field, shape, judged->second.states);
   for (NamedAxis& axis : axes)
     if (axis.one == "token" || axis.one == "query") axis.borders = judged->second.borders;
   return axes;

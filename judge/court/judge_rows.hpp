@@ -37,6 +37,7 @@ struct Trial {
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
   const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
   bool both = false;                          ///< whether the contract is asked whatever the model says
+  bool is_sample = false;                     ///< whether the problem's sequences are parts of a larger case
   Phase phase = {};                           ///< hears what is being done
   Cache* cache = nullptr;                     ///< where what is learnt is kept, or null
   std::string digest = {};                    ///< of `problem`, if there is a cache

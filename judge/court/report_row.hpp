@@ -53,6 +53,7 @@ struct ReportRow {
   std::string command;                     ///< makes this row, and those of the same kernel and precision, again
   std::optional<Detectability> detects;    ///< what the problem would have shown in this kernel and precision, if asked
   std::string where;                       ///< of a FAIL: the heads, tokens and dimensions that are wrong
+  std::string begins;                      ///< of the tensor that is wrong first: from where on, and causes, in lines
   std::shared_ptr<const Errors> errors;    ///< of a FAIL
   std::string why;                         ///< which roundings make the error, if that was asked for
   std::string stored, stored_by_contract;  ///< the answer's dtype, where it is narrower than the contract's, and that

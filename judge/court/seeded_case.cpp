@@ -144,8 +144,7 @@ std::string SeededCase::command(const std::string& path) const {
 }
 
 SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
-  require(is_safetensors(path), path, ": not a safetensors file; `assay case` writes the cases that can be checked");
-  const Safetensors file = read_safetensors(path);
+  const Safetensors file = read_case(path);
   const std::string stranger = text(flag, ": ", path, ": expected a case that `assay case` has made: ");
   const auto said = [&](const char* key) {
     const auto it = file.metadata.find(key);

@@ -30,6 +30,10 @@ constexpr SequenceMutant of_scores[] = {
     {{"scale_of_the_absorbed_width", "latent attention: scale 1 / sqrt(K) of the absorbed keys", "sglang#14936 class"},
      "value_dim"},
     {{"queries_of_the_next_head", "every head has the next one's queries", "vllm#46952 class"}, ""},
+    {{"entries_behind_the_length", "keys behind topk_length are seen, too", "flashinfer#5095"}, "topk_length"},
+    {{"missing_entry_is_the_last_key", "an entry of -1 is the last key of the sequence", "miles#2079 class"},
+     "topk_indices"},
+    {{"rows_without_keys_are_nan", "o and dq of a row that chose nothing are NaN", "cudnn-fe#676"}, "topk_indices"},
     {{"no_query_leaves_gradients_unwritten", "dk and dv of a sequence without queries are not written", "FA#2562"},
      "",
      true},
@@ -117,6 +121,46 @@ void drop_row(Array& array, int axis) {
   array = std::move(shorter);
 }
 
+/// What the rows of a sequence see of their lists beside what counts: entries behind the length, or the last key for
+/// -1.
+void see_more(const arguments::Choice& choice, const arguments::Piece& piece, bool behind, Array& mask) {
+  const std::size_t rank = mask.shape.size(), keys = static_cast<std::size_t>(mask.shape[rank - 1]),
+                    rows = static_cast<std::size_t>(mask.shape[rank - 2]),
+                    heads = rank > 2 ? static_cast<std::size_t>(mask.shape[0]) : 1,
+                    lists = static_cast<std::size_t>(std::max(choice.heads, 1)),
+                    block = static_cast<std::size_t>(choice.block), count = keys == 0 ? 0 : (keys - 1) / block + 1;
+  const auto& places = piece.outputs.find("lse")->second.pairs;  // those of the first head are the case's rows
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t list = h * lists / heads * static_cast<std::size_t>(choice.rows) + places[i].second;
+      for (int e = 0; e < choice.entries; ++e) {
+        const int entry = choice.keys[list * static_cast<std::size_t>(choice.entries) + static_cast<std::size_t>(e)];
+        const bool counts = e < choice.lengths[list];
+        if (count == 0 || counts == behind || (entry == -1) == behind) continue;
+        const std::size_t first = behind ? static_cast<std::size_t>(std::max(entry, 0)) : count - 1;
+        for (std::size_t j = first * block; j < std::min(keys, (first + 1) * block); ++j)
+          mask.data[(h * rows + i) * keys + j] = 1;
+      }
+    }
+}
+
+/// o and dq of rows whose mask hides all keys.
+void forget_rows_without_keys(const Problem& sequence, Answer& answer) {
+  const auto mask = sequence.inputs.find("mask");
+  if (mask == sequence.inputs.end() || mask->second.data.empty()) return;
+  const std::size_t keys = static_cast<std::size_t>(mask->second.shape.back()), rows = mask->second.data.size() / keys;
+  const auto forget = [&](Array& x) {
+    const std::size_t inner = static_cast<std::size_t>(x.shape.back());
+    for (std::size_t i = 0; i < x.data.size(); ++i) {
+      const auto seen = mask->second.data.begin() + static_cast<std::ptrdiff_t>(i / inner % rows * keys);
+      if (std::all_of(seen, seen + static_cast<std::ptrdiff_t>(keys), [](double s) { return s == 0; }))
+        x.data[i] = nobody_wrote;
+    }
+  };
+  forget(answer.outputs.at("o"));
+  if (const auto dq = answer.gradients.find("q"); dq != answer.gradients.end()) forget(dq->second);
+}
+
 /// [..][K][V] read as [..][V][K].
 void transpose(Array& state) {
   const std::size_t rank = state.shape.size(), k = static_cast<std::size_t>(state.shape[rank - 2]),
@@ -173,12 +217,15 @@ bool is_sequence_fault(std::string_view name) {
 
 void SequenceFault::spoil(std::size_t n, Problem& sequence) const {
   const arguments::Plan& plan = file_.plan();
-  if (is("key_behind_the_sequence"))
+  if (is("key_behind_the_sequence") && !sequence.inputs.contains("mask"))  // which would say nothing of that key
     for (const char* name : {"k", "v"}) append_row(sequence, plan, plan.pieces[n], name);
   if (is("pages_in_order")) read_pages_in_order(n, sequence, plan);
   if (is("sink_dropped")) sequence.inputs.erase("sink"), sequence.inputs.erase("has_sink");
   if (is("scales_dropped"))
     for (const char* name : {"q_scale", "k_scale", "v_scale"}) sequence.inputs.erase(name);
+  for (const auto& [name, behind] :
+       {std::pair("entries_behind_the_length", true), std::pair("missing_entry_is_the_last_key", false)})
+    if (is(name) && plan.choice) see_more(*plan.choice, plan.pieces[n], behind, sequence.inputs.at("mask"));
   const auto number = [&](const char* name) { return sequence.inputs.find(name); };
   if (is("scale_of_the_absorbed_width") && number("scale") != sequence.inputs.end())
     number("scale")->second.data[0] = 1 / std::sqrt(number("k")->second.shape.back());
@@ -221,6 +268,8 @@ void SequenceFault::spoil(std::size_t n, const std::vector<int>& states, Answer&
     for (std::size_t i = 0; i < dq.size(); ++i)
       if (lse[i / (dq.size() / lse.size())] < -88) dq[i] = nobody_wrote;
   }
+  if (is("rows_without_keys_are_nan") && plan.choice)
+    forget_rows_without_keys(file_.folded_doubles().problems()[n], answer);
   if (is("query_gradient_five_times") && answer.gradients.contains("q"))
     for (double& x : answer.gradients.at("q").data) x *= 5;
   for (const auto& [name, of] :

@@ -88,6 +88,20 @@ constexpr ArgumentFault attention_faults[] = {
          if (x.data.size() > 1) std::swap(x.data[0], x.data[static_cast<std::size_t>(x.shape.back()) - 1]);
        });
      }},
+    {{"choice_of_the_next_list", "every row has the keys that the next one chose", "launcher bug"},
+     "topk_indices",
+     [](Problem& p) {
+       edit(p, "topk_indices", [](Array& x) {
+         if (const auto n = static_cast<std::size_t>(x.shape.back()); n < x.data.size())
+           std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(n), x.data.end());
+       });
+     }},
+    {{"length_of_the_next_list", "every list is as long as the next one", "launcher bug"},
+     "topk_length",
+     [](Problem& p) { edit(p, "topk_length", rotate); }},
+    {{"block_size_dropped", "entries that name blocks handed over as keys", "launcher bug"},
+     "topk_block_size",
+     [](Problem& p) { forget(p, "topk_block_size"); }},
     {{"sequences_one_row_early", "every sequence but the first starts one row early", "launcher bug"},
      "cu_seqlens",
      [](Problem& p) {

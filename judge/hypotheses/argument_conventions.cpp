@@ -44,6 +44,69 @@ void set_scale(Problem& p, double scale) {
   p.params["scale"] = digits(scale);
 }
 
+// ---- masks ----
+
+/// Whether a causal mask is all that hides keys from queries.
+bool is_merely_causal(const Scene& scene) {
+  const Array *q = scene.input("q"), *k = scene.input("k");
+  if (q == nullptr || k == nullptr || !scene.is_causal() || scene.described("q") == nullptr) return false;
+  for (const char* name : {"mask", "cu_seqlens", "cu_seqlens_q", "lengths", "lengths_k", "page_table", "documents_q"})
+    if (scene.input(name) != nullptr) return false;
+  for (const char* name : {"window", "window_left", "window_right", "causal_align"})
+    if (scene.problem.params.contains(name)) return false;
+  return scene.described("q")->field.axes[0] == Axis::query_len;
+}
+
+/// Every number of an array [Tq][Tk] by the query's place among the keys and the key.
+Array by_places(const Scene& scene, const std::function<double(int place, int key)>& f) {
+  const int Tq = scene.input("q")->shape[1], Tk = scene.input("k")->shape[1];
+  Array pairs({Tq, Tk});
+  for (int i = 0; i < Tq; ++i)
+    for (int j = 0; j < Tk; ++j) pairs.data[static_cast<std::size_t>(i * Tk + j)] = f(i + Tk - Tq, j);
+  return pairs;
+}
+
+/// The causal mask made otherwise; f(place, key) says what is seen.
+void add_mask(List& list, const Scene& scene, const std::string& what, const std::string& mend,
+              const std::function<bool(int place, int key)>& f) {
+  add_edit(list, what, mend, [mask = by_places(scene, [&](int i, int j) { return f(i, j) ? 1 : 0; })](Problem& p) {
+    p.params["causal"] = false, p.inputs["mask"] = mask;
+  });
+}
+
+void add_masks(List& list, const Scene& scene) {
+  if (!is_merely_causal(scene)) return;
+  add_mask(list, scene, "the first key left out", "keys begin with 0",
+           [](int i, int j) { return j <= i && (j > 0 || i <= 0); });
+  const int keys = scene.input("k")->shape[1];
+  for (const int tile : {64, 32, 16, 128, 8, 24, 48, 96}) {
+    if (tile >= keys) continue;
+    const std::string tiles = fmt::format(" (tiles of {})", tile);
+    add_mask(list, scene, "all keys seen of the tile that the query's own key is in" + tiles,
+             "mask within the tile of the diagonal, too",
+             [tile](int i, int j) { return i >= 0 && j / tile <= i / tile; });
+    add_mask(list, scene, "the last, partial tile of keys left out" + tiles, "divide the number of keys upwards",
+             [tile, keys](int i, int j) { return j <= i && j < keys / tile * tile; });
+  }
+}
+
+/// Keys that are hidden before the cap, by a score that it makes -c.
+void add_capped_mask(List& list, const Scene& scene) {
+  if (!is_merely_causal(scene) || scene.input("bias") != nullptr || scene.input("alibi_slopes") != nullptr) return;
+  constexpr double hides = -1e6;
+  Array bias = by_places(scene, [&](int i, int j) { return j <= i ? 0 : hides; });
+  const Array one = bias;
+  bias.shape.insert(bias.shape.begin(), static_cast<int>(scene.own_heads()));
+  for (std::size_t h = 1; h < scene.own_heads(); ++h)
+    bias.data.insert(bias.data.end(), one.data.begin(), one.data.end());
+  add_edit(list, "the mask before the cap (hidden keys have the score -c)", "mask the capped scores",
+           [bias](Problem& p) {
+             p.params["causal"] = false, p.inputs["bias"] = bias;
+             p.params["bias_place"] = std::string("before_cap");
+           });
+  list.back().whole_sequences = true;
+}
+
 // ---- settings ----
 
 void add_choice(List& list, const std::string& name, const std::string& now, const std::vector<std::string>& words) {
@@ -56,12 +119,13 @@ void add_choice(List& list, const std::string& name, const std::string& now, con
 
 /// What is said beside a setting alone.
 constexpr std::pair<std::string_view, std::string_view> companions[] = {
-    {"l2_norm", "l2_eps"}, {"q_scale", "scale_block"}, {"k_scale", "scale_block"}, {"v_scale", "scale_block"}};
+    {"l2_norm", "l2_eps"},      {"q_scale", "scale_block"},      {"k_scale", "scale_block"},
+    {"v_scale", "scale_block"}, {"topk_indices", "topk_length"}, {"topk_indices", "topk_block_size"}};
 
 void ignore(Problem& p, const std::string& name) {
   p.params.erase(name), p.inputs.erase(name);
   for (const auto& [one, other] : companions)
-    if (one == name) p.params.erase(std::string(other));
+    if (one == name) p.params.erase(std::string(other)), p.inputs.erase(std::string(other));
 }
 
 void add_settings(List& list, const Scene& scene, const std::map<std::string, std::vector<std::string>>& choices) {
@@ -82,6 +146,7 @@ void add_settings(List& list, const Scene& scene, const std::map<std::string, st
                  fmt::format("{} is {}", name, *count), [name, n = *count + by](Problem& p) { p.params[name] = n; });
   }
   if (!params.contains("soft_cap")) return;
+  add_capped_mask(list, scene);
   const double cap = scene.number("soft_cap", 1), scale = scale_of(scene);
   add_edit(list, "scores not multiplied by the cap again (tanh(s / c))", "scores are c tanh(s / c)",
            [=](Problem& p) { p.params["soft_cap"] = std::string("1"), set_scale(p, scale / cap); });
@@ -115,7 +180,7 @@ void add_numbers(List& list, const Scene& scene, const std::string& name) {
   add_values(list, name, "with the other sign", [](double v) { return -v; });
   add_values(list, name, "in base 2 (ln 2 times it)", [](double v) { return v * ln2; });
   add_values(list, name, "multiplied by log2 e", [](double v) { return v / ln2; });
-  if (name == "sink" || name == "alibi_slopes")
+  if (name == "sink" || name == "alibi_slopes" || name == "bias")
     add_values(list, name, "multiplied by the scale", [scale](double v) { return v * scale; });
   if (name.ends_with("_scale")) add_values(list, name, "divided by, not multiplied", [](double v) { return 1 / v; });
   if (name == "a_log") add_values(list, name, "taken for its exponential", [](double v) { return std::log(v); });
@@ -141,6 +206,17 @@ void add_numbers(List& list, const Scene& scene, const std::string& name) {
       add_values(list, name, fmt::format("counted {} times", n), [n](double v) { return v + std::log(n); });
 }
 
+/// Lists of keys read otherwise.
+void add_choices(List& list) {
+  add_edit(list, "keys of topk_indices counted from 1", "key 0 is the first of its sequence", [](Problem& p) {
+    for (double& entry : p.inputs.at("topk_indices").data) entry -= entry < 0 ? 0 : 1;
+  });
+  add_edit(list, "topk_indices of the next row", "row i sees the keys of its own list", [](Problem& p) {
+    Array& x = p.inputs.at("topk_indices");
+    std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(x.shape.back()), x.data.end());
+  });
+}
+
 /// Borders of sequences, lengths, pages, rows: integers.
 void add_integers(List& list, const Scene& scene, const std::string& name) {
   const Array& x = *scene.input(name);
@@ -157,6 +233,10 @@ void add_integers(List& list, const Scene& scene, const std::string& name) {
     return;
   }
   if (name.starts_with("documents")) return;
+  if (name == "topk_indices") {
+    add_choices(list);
+    return;
+  }
   for (const int by : {1, -1})
     add_edit(list,
              borders ? fmt::format("{}: sequences begin one row {}", name, by > 0 ? "late" : "early")
@@ -199,17 +279,16 @@ void add_inputs(List& list, const Scene& scene) {
 
 /// Packed sequences as one, with a mask; f(query, key, first and end of the query's sequence) says what it sees.
 void add_seen(List& list, const Scene& scene, const std::string& what,
-              const std::function<bool(int i, int j, int begin, int end)>& more) {
+              const std::function<bool(int i, int j, int begin, int end)>& f) {
   const Array* cu = scene.input("cu_seqlens");
   if (cu == nullptr || scene.input("mask") != nullptr || scene.input("k") == nullptr) return;
-  add_edit(list, what, "tokens of a sequence see their own alone", [more, borders = cu->data](Problem& p) {
+  add_edit(list, what, "tokens of a sequence see their own alone", [f, borders = cu->data](Problem& p) {
     const int T = static_cast<int>(borders.back());
     Array mask({T, T});
     for (std::size_t n = 0; n + 1 < borders.size(); ++n) {
       const int begin = static_cast<int>(borders[n]), end = static_cast<int>(borders[n + 1]);
       for (int i = begin; i < end; ++i)
-        for (int j = 0; j < T; ++j)
-          mask.data[static_cast<std::size_t>(i * T + j)] = (j >= begin && j < end) || more(i, j, begin, end) ? 1 : 0;
+        for (int j = 0; j < T; ++j) mask.data[static_cast<std::size_t>(i * T + j)] = f(i, j, begin, end) ? 1 : 0;
     }
     p.inputs["mask"] = std::move(mask), p.inputs.erase("cu_seqlens");
   });
@@ -233,9 +312,16 @@ Arrays carried_on(const Scene& s, std::size_t sequences) {
 
 void add_sequences(List& list, const Scene& scene) {
   add_seen(list, scene, "the first key of the next sequence seen, too",
-           [](int, int j, int, int end) { return j == end; });
+           [](int, int j, int begin, int end) { return j >= begin && j <= end; });
   add_seen(list, scene, "the last key of the sequence before seen, too",
-           [](int, int j, int begin, int) { return j == begin - 1; });
+           [](int, int j, int begin, int end) { return j >= begin - 1 && j < end; });
+  add_seen(list, scene, "the first key of its sequence hidden from every later query",
+           [](int i, int j, int begin, int end) { return j >= begin && j < end && (j > begin || i == begin); });
+  for (const int tile : {64, 32, 16, 128, 8})
+    add_seen(
+        list, scene,
+        fmt::format("keys of the sequence before seen that share a tile with the sequence's first (tiles of {})", tile),
+        [tile](int, int j, int begin, int end) { return j >= begin / tile * tile && j < end; });
   const Array* start = scene.input("initial_state");
   const std::size_t heads = scene.own_heads(), sequences = start == nullptr ? 0 : start->shape[0] / heads;
   if (sequences < 2) return;
@@ -271,7 +357,7 @@ Array maxima(const Scene& s, bool with_sink) {
 /// lse and the maximum of every row made of the two parts otherwise.
 void add_lse(List& list, const Scene& scene, bool with_sink) {
   if (scene.described("lse") == nullptr) return;
-  const auto from = [&](const std::string& what, double (*f)(double m, double sum)) {
+  const auto from = [&](const std::string& what, const std::function<double(double m, double sum)>& f) {
     add(list, what, "lse = max + ln sum e^(s - max)", [f, with_sink](const Scene& s) {
       Problem p = s.problem;
       p.cotangents.clear();
@@ -285,6 +371,8 @@ void add_lse(List& list, const Scene& scene, bool with_sink) {
   from("the row's maximum for lse", [](double m, double) { return m; });
   from("the row's sum for its logarithm", [](double, double sum) { return std::exp(sum); });
   from("the sum's logarithm in base 2, the maximum in base e", [](double m, double sum) { return m + sum / ln2; });
+  from("the maximum of scores that are not scaled in lse",
+       [scale = scale_of(scene)](double m, double sum) { return m / scale + sum; });
   from("the maximum in base 2, the sum's logarithm in base e", [](double m, double sum) { return m / ln2 + sum; });
 }
 
@@ -413,6 +501,7 @@ std::vector<Convention> conventions_of_arguments(const Scene& scene,
   add_sequences(list, scene);
   add_packed_states(list, scene);
   add_positions(list, scene);
+  add_masks(list, scene);
   add_sinks(list, scene);
   for (const bool with_sink : {false, true}) {
     if (with_sink && scene.input("sink") == nullptr) continue;

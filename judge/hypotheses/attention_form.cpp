@@ -25,6 +25,20 @@ enum class TileSlip {
   masked_as_zero,
   loop_without_offset,
   window_of_last_row,
+  mask_by_tiles,
+  last_tile_unmasked,
+  window_by_tiles,
+  first_key_lost,
+  last_tile_lost,
+  products_halved,
+  rows_packed,
+  padding_seen,
+  splits_averaged,
+  splits_in_base_2,
+  splits_by_maximum,
+  splits_undivided,
+  norm_of_first_tile,
+  last_split_alone,
   unmasked,
   base_2,
   unnormalised,
@@ -37,7 +51,10 @@ enum class TileSlip {
   diagonal_lost,
   last_queries_lost,
   v_unnormalised,
-  v_of_scores
+  v_of_scores,
+  delta_of_next_row,
+  delta_halved,
+  scores_unscaled
 };
 
 struct TileTold {
@@ -45,6 +62,7 @@ struct TileTold {
   const char* tensor;  ///< that fails then, whatever else does
   bool by_tiles;       ///< whether the size of tiles shows
   const char *what, *mend;
+  Counted counted = Counted::by_suites;
 };
 constexpr TileTold tile_slips[] = {
     {TileSlip::norm_not_rescaled, "o", true, "the row's sum of earlier tiles not rescaled when the maximum grows",
@@ -86,8 +104,41 @@ constexpr TileTold tile_slips[] = {
      "divide the number of queries upwards"},
     {TileSlip::v_unnormalised, "d_v", false, "d_v of weights that were not divided by their sum", "d_v = P^T d_o"},
     {TileSlip::v_of_scores, "d_v", false, "d_v of the scores' gradient (dS^T d_o)", "d_v = P^T d_o"},
+    {TileSlip::mask_by_tiles, "o", true, "all keys seen of the tile that the query's own key is in",
+     "mask within the tile of the diagonal, too", Counted::no},
+    {TileSlip::last_tile_unmasked, "o", true, "the last tile of keys not masked for the last tile of queries",
+     "a partial tile of the diagonal is masked like the others", Counted::no},
+    {TileSlip::window_by_tiles, "o", true, "all keys seen of the tile that the window begins in",
+     "mask within the window's first tile, too", Counted::no},
+    {TileSlip::first_key_lost, "o", false, "the first key left out", "keys begin with 0", Counted::no},
+    {TileSlip::last_tile_lost, "o", true, "the last tile of keys left out, partial or not",
+     "divide the number of keys upwards", Counted::no},
+    {TileSlip::products_halved, "o", false, "scores over the first half of the key dimensions alone",
+     "add up all blocks of them", Counted::no},
+    {TileSlip::rows_packed, "o", false, "the mask of row i / group, as if rows of the heads of a group were packed",
+     "divide row indices where rows are packed, and nowhere else", Counted::no},
+    {TileSlip::padding_seen, "o", true, "padding behind the last key counted as keys of zeros",
+     "mask what is behind the last key", Counted::no},
+    {TileSlip::splits_averaged, "o", true, "splits of the keys merged by their plain mean",
+     "weigh each split's o by exp(its lse - lse of all)", Counted::no},
+    {TileSlip::splits_in_base_2, "o", true, "splits of the keys merged with weights 2^lse, not e^lse",
+     "lse and weights to one base", Counted::no},
+    {TileSlip::splits_by_maximum, "o", true, "splits of the keys merged with weights of their maxima, not of their lse",
+     "weigh each split's o by exp(its lse - lse of all)", Counted::no},
+    {TileSlip::splits_undivided, "o", true, "splits of the keys merged without dividing by the sum of their weights",
+     "divide by the sum of exp(lse - max)", Counted::no},
+    {TileSlip::norm_of_first_tile, "o", true, "o divided by the sum of the first tile of keys alone",
+     "add up the weights of all tiles", Counted::no},
+    {TileSlip::last_split_alone, "o", true, "the last tile of keys alone, which overwrites those before",
+     "add up what all tiles of keys give", Counted::no},
+    {TileSlip::delta_of_next_row, "d_q", false, "D = <d_o, o> of the next row", "read D at its row", Counted::no},
+    {TileSlip::delta_halved, "d_q", false, "D = <d_o, o> over the first half of the value dimensions alone",
+     "add up all blocks of them", Counted::no},
+    {TileSlip::scores_unscaled, "d_q", false, "the backward pass with weights of scores that are not scaled",
+     "multiply the scores by the scale in both passes", Counted::no},
 };
-bool is_forward(TileSlip slip) { return slip <= TileSlip::window_of_last_row; }
+bool is_forward(TileSlip slip) { return slip <= TileSlip::last_split_alone; }
+bool merges_splits(TileSlip slip) { return slip >= TileSlip::splits_averaged && slip <= TileSlip::last_split_alone; }
 
 /// Attention by tiles of `tile` queries and keys.
 class Tiles {
@@ -108,7 +159,7 @@ class Tiles {
       if (!is_forward(slip_)) answer["d_" + std::string(name)] = Array(scene_.input(name)->shape);
     for (std::size_t h = 0; h < scene_.own_heads(); ++h) {
       if (is_forward(slip_))
-        add("o", output(h), h, answer);
+        add("o", merges_splits(slip_) ? merged(h) : output(h), h, answer);
       else
         gradients(h, answer);
     }
@@ -126,21 +177,35 @@ class Tiles {
 
   /// The key at the query's own place.
   double place(std::size_t query) const {
-    return static_cast<double>(query) + static_cast<double>(T_) - static_cast<double>(n_);
+    return static_cast<double>(is(TileSlip::rows_packed) ? query / scene_.group() : query) + static_cast<double>(T_) -
+           static_cast<double>(n_);
   }
   bool sees(std::size_t query, std::size_t key) const {
-    const auto at = static_cast<double>(key);
-    if ((causal_ && at > place(query)) || at <= place(query) - window_) return false;
+    const auto at = static_cast<double>(key), size = static_cast<double>(tile_);
+    const auto tile_of = [size](double index) { return std::floor(index / size); };
+    const double begin = place(query) - window_ + 1;
+    if (is(TileSlip::last_tile_unmasked) && query / tile_ == (n_ - 1) / tile_ && key / tile_ == (T_ - 1) / tile_)
+      return true;
+    if (causal_ && (is(TileSlip::mask_by_tiles) ? tile_of(at) > tile_of(place(query)) : at > place(query)))
+      return false;
+    if (is(TileSlip::window_by_tiles) ? tile_of(at) < tile_of(std::max(0.0, begin)) : at < begin) return false;
+    if (is(TileSlip::first_key_lost)) return key > 0 || place(query) <= 0;
+    if (is(TileSlip::last_tile_lost)) return key < (T_ - 1) / tile_ * tile_;
     const std::size_t next = std::min((query / tile_ + 1) * tile_, n_);
     if (is(TileSlip::last_keys_lost)) return key < T_ / tile_ * tile_;
     if (is(TileSlip::loop_without_offset)) return key < (next + tile_ - 1) / tile_ * tile_;
     if (is(TileSlip::window_of_last_row)) {
-      const double begin = std::max(0.0, place(next - 1) - window_ + 1), size = static_cast<double>(tile_);
-      return at >= std::floor(begin / size) * size;
+      return tile_of(at) >= tile_of(std::max(0.0, place(next - 1) - window_ + 1));
     }
     return true;
   }
-  Matrix scores(std::size_t h) const { return scale_ * (head_of(*scene_.input("q"), h) * transposed(shared("k", h))); }
+  Matrix scores(std::size_t h) const {
+    Matrix q = head_of(*scene_.input("q"), h);
+    const std::size_t half = q.cols / 2;
+    if (is(TileSlip::products_halved))
+      q = mapped(std::move(q), [half](std::size_t, std::size_t c, double x) { return c < half ? x : 0; });
+    return scale_ * (q * transposed(shared("k", h)));
+  }
 
   /// Row by row, tile by tile, with a running maximum.
   Matrix output(std::size_t h) const {
@@ -166,7 +231,37 @@ class Tiles {
           for (std::size_t c = 0; c < v.cols; ++c) o(i, c) += weight * v(j, c);
         }
       }
+      if (is(TileSlip::padding_seen))  // scores 0, values 0
+        norm += static_cast<double>((tile_ - T_ % tile_) % tile_) * std::exp(-largest);
       for (std::size_t c = 0; c < v.cols && norm > 0; ++c) o(i, c) /= norm;
+    }
+    return o;
+  }
+
+  /// Tile by tile, each with its own maximum and sum, and these merged.
+  Matrix merged(std::size_t h) const {
+    const Matrix s = scores(h), v = shared("v", h);
+    Matrix o(n_, v.cols);
+    for (std::size_t i = 0; i < n_; ++i) {
+      std::vector<Row> tiles((T_ + tile_ - 1) / tile_);
+      Row all;
+      for (std::size_t j = 0; j < T_; ++j)
+        if (sees(i, j)) tiles[j / tile_].largest = std::max(tiles[j / tile_].largest, s(i, j));
+      for (const Row& tile : tiles) all.largest = std::max(all.largest, tile.largest);
+      for (std::size_t j = 0; j < T_; ++j)
+        if (sees(i, j)) tiles[j / tile_].norm += std::exp(s(i, j) - tiles[j / tile_].largest);
+      double sum = 0, most = -infinity;
+      for (const Row& tile : tiles)
+        if (tile.norm > 0) sum += weight_of(tile, all.largest), most = std::max(most, tile.lse());
+      if (is(TileSlip::splits_undivided)) sum = std::exp(most - all.largest);
+      if (is(TileSlip::norm_of_first_tile)) sum = weight_of(tiles.front(), all.largest);
+      if (is(TileSlip::last_split_alone)) sum = tiles.back().norm > 0 ? weight_of(tiles.back(), all.largest) : infinity;
+      for (std::size_t j = 0; j < T_; ++j) {
+        const Row& tile = tiles[j / tile_];
+        if (!sees(i, j) || (is(TileSlip::last_split_alone) && j / tile_ + 1 < tiles.size())) continue;
+        const double weight = weight_of(tile, all.largest) / sum * std::exp(s(i, j) - tile.largest) / tile.norm;
+        for (std::size_t c = 0; c < v.cols; ++c) o(i, c) += weight * v(j, c);
+      }
     }
     return o;
   }
@@ -176,6 +271,12 @@ class Tiles {
     double largest = -infinity, norm = 0;
     double lse() const { return largest + std::log(norm); }
   };
+  /// What a tile's o is multiplied by where tiles are merged; `largest`: the maximum of all of them.
+  double weight_of(const Row& tile, double largest) const {
+    if (is(TileSlip::splits_averaged)) return 1;
+    if (is(TileSlip::splits_in_base_2)) return std::exp2(tile.lse() - largest);
+    return std::exp(tile.largest - largest) * (is(TileSlip::splits_by_maximum) ? 1 : tile.norm);
+  }
   std::vector<Row> rows_of(const Matrix& s) const {
     std::vector<Row> rows(n_);
     for (std::size_t i = 0; i < n_; ++i) {
@@ -196,6 +297,7 @@ class Tiles {
       if (!sees(i, j) && !is(TileSlip::unmasked)) return 0.0;
       if (is(TileSlip::base_2)) return std::exp2(x - rows[i].lse());
       if (is(TileSlip::unnormalised)) return std::exp(x - rows[i].largest);
+      if (is(TileSlip::scores_unscaled)) return std::exp(x / scale_ - rows[i].lse());
       return std::exp(x - rows[is(TileSlip::lse_of_row_before) ? (i + n_ - 1) % n_ : i].lse());
     });
     const Values D = deltas(right * v, d_o, rows);
@@ -221,11 +323,12 @@ class Tiles {
     const Matrix products = each(o, d_o);
     Values own(n_, 0.0);
     for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t c = 0; c < o.cols; ++c) own[i] += products(i, c);
+      for (std::size_t c = 0; c < (is(TileSlip::delta_halved) ? o.cols / 2 : o.cols); ++c) own[i] += products(i, c);
       own[i] *= is(TileSlip::delta_added) ? -1 : is(TileSlip::delta_unnormalised) ? rows[i].norm : 1;
     }
     if (is(TileSlip::delta_of_first_row))
       for (std::size_t i = 0; i < n_; ++i) own[i] = own[i / tile_ * tile_];
+    if (is(TileSlip::delta_of_next_row)) std::rotate(own.begin(), own.begin() + 1, own.end());
     return own;
   }
 
@@ -251,7 +354,8 @@ class Tiles {
 
 }  // namespace
 
-void add_attention_slips(std::vector<Convention>& list, const Scene& scene) {
+void add_attention_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& tiles,
+                         Counted counted) {
   if (scene.room->name != "softmax_attention") return;
   for (const char* name : {"q", "k", "v"})
     if (scene.input(name) == nullptr || scene.input(name)->shape.size() != 3) return;
@@ -259,10 +363,10 @@ void add_attention_slips(std::vector<Convention>& list, const Scene& scene) {
     if (name != "bandwidth" && name != "causal" && name != "window") return;
   const bool backward = scene.problem.cotangents.contains("o");
   for (const TileTold& told : tile_slips) {
-    if (!is_forward(told.slip) && !backward) continue;
-    for (const std::size_t tile : {64, 32, 16, 128}) {
-      const std::string tiles = told.by_tiles ? fmt::format(" (tiles of {})", tile) : "";
-      list.push_back({fmt::format("attention: {}{}", told.what, tiles), told.what + tiles, told.mend,
+    if (told.counted != counted || (!is_forward(told.slip) && !backward)) continue;
+    for (const std::size_t tile : tiles) {
+      const std::string size = told.by_tiles ? fmt::format(" (tiles of {})", tile) : "";
+      list.push_back({fmt::format("attention: {}{}", told.what, size), told.what + size, told.mend,
                       [slip = told.slip, tile](const Scene& s) { return Tiles(s, slip, tile).answer(); }});
       list.back().only = told.tensor;
       list.back().block = told.by_tiles ? tile : 0;

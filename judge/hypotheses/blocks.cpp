@@ -16,7 +16,7 @@ namespace {
 
 using List = std::vector<Convention>;
 
-constexpr std::size_t usual_sizes[] = {64, 32, 16, 128};
+std::vector<std::size_t> usual_sizes() { return {64, 32, 16, 128}; }
 
 bool is_state(const std::string& input) { return input.starts_with("initial_"); }
 std::string carried_out(const std::string& input) { return "final_" + input.substr(8); }
@@ -177,6 +177,25 @@ void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const 
                     }});
 }
 
+/// Of several states that are carried, one that is not.
+void add_lost_states(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
+  std::vector<std::string> states;
+  for (const std::string& name : scene.inputs())
+    if (is_state(name)) states.push_back(name);
+  if (states.size() < 2 || size >= scene.tokens()) return;
+  for (const std::string& lost : states)
+    list.push_back({fmt::format("chunk {} {} dropped", size, carried_out(lost)),
+                    fmt::format("{} not carried from chunk to chunk ({})", lost.substr(8), chunks),
+                    "start each chunk from what the one before has left", [=](const Scene& s) {
+                      return walk(s, size, Next::as_answered, [&](const Chunk& chunk) {
+                        Problem p = chunk.problem;
+                        Values& state = p.inputs.at(lost).data;
+                        if (chunk.begin > 0) std::fill(state.begin(), state.end(), 0.0);
+                        return answer_of(*s.room, p);
+                      });
+                    }});
+}
+
 /// `gradient` of every chunk, which has the right states and cotangents, put together.
 Arrays walk_back(const Scene& scene, std::size_t size, const std::string& tensor,
                  const std::function<Array(const Problem&)>& gradient) {
@@ -330,20 +349,19 @@ Array without_delta(const Scene& s, const std::string& tensor) {
   return sum_of(1, {{tensor, right.at(tensor)}}, 1, {{tensor, owed}}).at(tensor);
 }
 
-}  // namespace
-
-void add_chunks(List& list, const Scene& scene) {
-  if (!scene.in_parts) return;
+/// A recurrence whose states are carried from chunk to chunk.
+bool goes_by_chunks(const Scene& scene) {
   const std::vector<std::string> names = scene.inputs();
   const bool carries = std::any_of(names.begin(), names.end(), is_state);
   const bool windows = std::any_of(scene.fields().begin(), scene.fields().end(), [](const auto& ranked) {
     return ranked.rank > 0 && ranked.field.axes[0] == Axis::tail_len;
   });
-  if (!carries || windows || !scene.aligned() || scene.input("q") == nullptr || scene.input("k") == nullptr) return;
-  std::vector<std::size_t> sizes;
-  for (const std::size_t size : usual_sizes)
-    if (size < scene.tokens()) sizes.push_back(size);
-  sizes.push_back(scene.tokens());
+  return scene.in_parts && carries && !windows && scene.aligned() && scene.input("q") != nullptr &&
+         scene.input("k") != nullptr;
+}
+
+void add_chunks_of(List& list, const Scene& scene, const std::vector<std::size_t>& sizes, Counted counted) {
+  if (!goes_by_chunks(scene)) return;
   const auto shown = [&](std::size_t size) {
     return size < scene.tokens() ? fmt::format("chunks of {}", size) : std::string("one chunk");
   };
@@ -352,24 +370,30 @@ void add_chunks(List& list, const Scene& scene) {
   };
   for (const std::size_t size : sizes) {
     const std::size_t first = list.size();
-    add_state_mistakes(list, scene, size, shown(size));
-    add_weights(list, scene, size, shown(size));
+    if (counted == Counted::no) {
+      add_lost_states(list, scene, size, shown(size));
+    } else {
+      add_state_mistakes(list, scene, size, shown(size));
+      add_weights(list, scene, size, shown(size));
+    }
     of_size(first, size);
   }
-  add_chunk_slips(list, scene, sizes, shown);
+  add_chunk_slips(list, scene, sizes, shown, counted);
   for (const std::size_t size : sizes) {
+    if (counted == Counted::no) break;
     const std::size_t first = list.size();
     add_gradient_parts(list, scene, size, shown(size));
     of_size(first, size);
   }
-  add_gradient_slips(list, scene, sizes, shown);
+  add_gradient_slips(list, scene, sizes, shown, counted);
 }
 
-void add_lone_chunks(List& list, const Scene& scene) {
+/// Of whatever carries no state that a case gives: chunks that know nothing of each other.
+void add_lone_chunks(List& list, const Scene& scene, const std::vector<std::size_t>& sizes) {
   const std::vector<std::string> names = scene.inputs();
   if (!scene.in_parts || !scene.aligned() || !scene.is_causal() || std::any_of(names.begin(), names.end(), is_state))
     return;
-  for (const std::size_t size : usual_sizes) {
+  for (const std::size_t size : sizes) {
     if (size >= scene.tokens()) continue;
     const std::string what = fmt::format("every chunk begun from nothing (chunks of {})", size);
     list.push_back({what, what, "carry what earlier chunks have left", [size](const Scene& s) {
@@ -388,24 +412,18 @@ void add_lone_chunks(List& list, const Scene& scene) {
   }
 }
 
-void add_tiles(List& list, const Scene& scene) {
-  add_attention_slips(list, scene);
-  add_probe_slips(list, scene);
-  if (scene.room->name != "softmax_attention" || scene.input("v") == nullptr) return;
-  for (const auto& [name, value] : scene.problem.params)
-    if (name != "bandwidth" && name != "causal") return;
-  const Attention a = attention_of(scene);
-  if (scene.problem.cotangents.contains("o") && a.queries.cols == a.values.cols)
-    for (const std::string tensor : {"d_q", "d_k"}) {
-      Convention c{"no delta in " + tensor, "D = <d_o, o> missing from the scores' gradient in " + tensor + " (P dP)",
-                   "subtract D: P (dP - D)", [tensor](const Scene& s) {
-                     return Arrays{{tensor, without_delta(s, tensor)}};
-                   }};
-      c.only = tensor;
-      list.push_back(std::move(c));
-    }
-  for (const std::size_t tile : usual_sizes)
-    if (tile < a.keys.rows) {
+/// Softmax attention without a window.
+bool is_plain_attention(const Scene& scene) {
+  const auto known = [](const auto& param) { return param.first == "bandwidth" || param.first == "causal"; };
+  return scene.room->name == "softmax_attention" && scene.input("v") != nullptr &&
+         std::all_of(scene.problem.params.begin(), scene.problem.params.end(), known);
+}
+
+void add_not_rescaled(List& list, const Scene& scene, const std::vector<std::size_t>& tiles) {
+  if (!is_plain_attention(scene)) return;
+  const std::size_t keys = attention_of(scene).keys.rows;
+  for (const std::size_t tile : tiles)
+    if (tile < keys) {
       list.push_back({fmt::format("tile {} not rescaled", tile),
                       fmt::format("sums of earlier tiles not rescaled when the maximum grows (tiles of {} keys)", tile),
                       "multiply the accumulator by exp(old maximum - new one)", [tile](const Scene& s) {
@@ -416,6 +434,53 @@ void add_tiles(List& list, const Scene& scene) {
                       }});
       list.back().block = tile;
     }
+}
+
+/// The usual sizes, and one chunk.
+std::vector<std::size_t> chunks_of(const Scene& scene) {
+  std::vector<std::size_t> sizes = usual_sizes();
+  std::erase_if(sizes, [&](std::size_t size) { return size >= scene.tokens(); });
+  sizes.push_back(scene.tokens());
+  return sizes;
+}
+
+}  // namespace
+
+void add_chunks(List& list, const Scene& scene) { add_chunks_of(list, scene, chunks_of(scene), Counted::by_suites); }
+
+void add_further_blocks(List& list, const Scene& scene) {
+  add_chunks_of(list, scene, chunks_of(scene), Counted::no);
+  add_lone_chunks(list, scene, usual_sizes());
+  add_attention_slips(list, scene, usual_sizes(), Counted::no);
+}
+
+std::vector<Convention> block_conventions_of(const Scene& scene, const std::vector<std::size_t>& sizes) {
+  List list;
+  for (const Counted counted : {Counted::by_suites, Counted::no}) {
+    add_chunks_of(list, scene, sizes, counted);
+    add_attention_slips(list, scene, sizes, counted);
+  }
+  add_lone_chunks(list, scene, sizes);
+  add_not_rescaled(list, scene, sizes);
+  std::erase_if(list, [](const Convention& c) { return c.block == 0; });
+  return list;
+}
+
+void add_tiles(List& list, const Scene& scene) {
+  add_attention_slips(list, scene, usual_sizes(), Counted::by_suites);
+  add_probe_slips(list, scene);
+  if (!is_plain_attention(scene)) return;
+  const Attention a = attention_of(scene);
+  if (scene.problem.cotangents.contains("o") && a.queries.cols == a.values.cols)
+    for (const std::string tensor : {"d_q", "d_k"}) {
+      Convention c{"no delta in " + tensor, "D = <d_o, o> missing from the scores' gradient in " + tensor + " (P dP)",
+                   "subtract D: P (dP - D)", [tensor](const Scene& s) {
+                     return Arrays{{tensor, without_delta(s, tensor)}};
+                   }};
+      c.only = tensor;
+      list.push_back(std::move(c));
+    }
+  add_not_rescaled(list, scene, usual_sizes());
 }
 
 }  // namespace assay::hypotheses

@@ -1,5 +1,6 @@
 #pragma once
 // Mistakes inside algorithms that go by blocks: chunks of tokens in recurrences, tiles of keys in attention.
+#include <cstddef>
 #include <vector>
 
 #include "judge/hypotheses/convention.hpp"
@@ -10,10 +11,13 @@ namespace assay::hypotheses {
 /// and what its own tokens add. Rooms without such states: none.
 void add_chunks(std::vector<Convention>& list, const Scene& scene);
 
-/// Of whatever carries no state that a case gives: chunks that know nothing of each other.
-void add_lone_chunks(std::vector<Convention>& list, const Scene& scene);
-
 /// Of softmax attention over tiles of keys with a running maximum, and of its backward pass.
 void add_tiles(std::vector<Convention>& list, const Scene& scene);
+
+/// Others, in chunks and tiles of the usual sizes, which suites of cases do not count among the faults that they show.
+void add_further_blocks(std::vector<Convention>& list, const Scene& scene);
+
+/// All of these in chunks or tiles of other sizes, each of which `Convention::block` names.
+std::vector<Convention> block_conventions_of(const Scene& scene, const std::vector<std::size_t>& sizes);
 
 }  // namespace assay::hypotheses

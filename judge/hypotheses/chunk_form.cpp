@@ -48,7 +48,23 @@ enum class Slip {
   end_in_base_2,
   end_of_first_gate,
   end_beyond_tail,
-  writes_half_channels
+  writes_half_channels,
+  pairs_ahead,
+  pairs_in_base_2,
+  pairs_decayed_twice,
+  read_in_base_2,
+  read_decayed_twice,
+  A_late_gate,
+  A_three_terms,
+  A_four_terms,
+  A_eight_terms,
+  beta_unsolved,
+  error_late_gate,
+  error_added,
+  error_value_without_beta,
+  tail_of_values,
+  tail_from_start,
+  end_twice
 };
 
 /// Blocks of a chunk in which products are often made apart.
@@ -58,6 +74,7 @@ struct Told {
   Slip slip;
   const char *what, *mend;
   bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
+  Counted counted = Counted::by_suites;
 };
 constexpr Told slips[] = {
     {Slip::first_gate, "the decay of each chunk's first token lost", "sums of log decays begin with the first token's",
@@ -121,7 +138,47 @@ constexpr Told slips[] = {
      "its end is the last token, not the last row of the tile", true},
     {Slip::writes_half_channels, "the second half of the key dimensions of the state without the chunk's writes",
      "add the writes to every block of them"},
+    {Slip::pairs_ahead, "scores within a chunk that see the next token (a mask of j <= i + 1)",
+     "a token reads writes j <= i", false, false, Counted::no},
+    {Slip::pairs_in_base_2, "scores within a chunk decayed by 2^g, not e^g",
+     "multiply the sums by log2 e before exp2, or call exp", true, false, Counted::no},
+    {Slip::pairs_decayed_twice, "scores within a chunk decayed twice",
+     "multiply q_i k_j by the decay from token j to token i, once", true, false, Counted::no},
+    {Slip::read_in_base_2, "what o reads from the chunk's state decayed by 2^g, not e^g",
+     "multiply the sums by log2 e before exp2, or call exp", true, false, Counted::no},
+    {Slip::read_decayed_twice, "what o reads from the chunk's state decayed twice",
+     "multiply it by the decay from the chunk's start to the token, once", true, false, Counted::no},
+    {Slip::A_late_gate, "the products of keys (A) without the gate of their row's token",
+     "multiply k_i k_j by the decay from token j to token i, its own included", true, true, Counted::no},
+    {Slip::A_three_terms, "three terms of a power series (I - A + A^2) for the inverse of I + A",
+     "solve with I + A, or add the further powers", false, true, Counted::no},
+    {Slip::A_four_terms, "four terms of a power series for the inverse of I + A",
+     "solve with I + A, or add the further powers", false, true, Counted::no},
+    {Slip::A_eight_terms, "eight terms of a power series for the inverse of I + A",
+     "solve with I + A, or add the further powers", false, true, Counted::no},
+    {Slip::beta_unsolved, "beta multiplied in behind the triangular system, not before it",
+     "solve for beta (v - S^T k)", false, true, Counted::no},
+    {Slip::error_late_gate, "what the error reads from the chunk's state decayed by one token too few",
+     "multiply it by the decay from the chunk's start to the token, its own included", true, true, Counted::no},
+    {Slip::error_added, "what the error reads from the chunk's state added, not subtracted", "the error is v - S^T k",
+     false, true, Counted::no},
+    {Slip::error_value_without_beta, "v without beta in the error (v - beta S^T k)",
+     "multiply v - S^T k by beta, both terms", false, true, Counted::no},
+    {Slip::tail_of_values, "a chunk's writes without their error correction when they join the state",
+     "write what the triangular system has solved", false, true, Counted::no},
+    {Slip::tail_from_start, "a chunk's writes decayed from its start, not to its end, before they join the state",
+     "multiply k_j by the decay from token j to the chunk's end", true, false, Counted::no},
+    {Slip::end_twice, "the state decayed twice from chunk to chunk",
+     "multiply it by the decay of the whole chunk, once", true, false, Counted::no},
 };
+/// How many terms of the power series of (I + A)^-1 such a kernel adds up; 0: it solves.
+std::size_t terms_of(Slip slip) {
+  return slip == Slip::A_once          ? 2
+         : slip == Slip::A_three_terms ? 3
+         : slip == Slip::A_four_terms  ? 4
+         : slip == Slip::A_eight_terms ? 8
+                                       : 0;
+}
 
 /// What the recurrence is besides its tensors.
 struct Form {
@@ -174,9 +231,11 @@ class Walk {
     for (std::size_t t = 0; t < tokens(); t += size) {
       if (is(Slip::restarted)) state_.assign(first, first + K * V);
       if (t == 0 || !is(Slip::sums_run_on)) since_.assign(K, 1.0);
-      raw_.clear(), faded_.clear(), writes_.clear(), alone_.clear(), solved_.clear(), decays_.clear();
+      raw_.clear(), faded_.clear(), paired_.clear(), writes_.clear(), solved_.clear(), given_.clear(), decays_.clear();
+      rounds_.assign(terms_of(slip_), {});
       const std::size_t stop = std::min(t + size, tokens());
       for (std::size_t i = t; i < stop; ++i) token(h, i, i == t, {o + i * V, V});
+      for (std::size_t i = t; i + 1 < stop && is(Slip::pairs_ahead); ++i) see_next(h, i, i - t, {o + i * V, V});
       close(h, t, stop, stop - t < size);
       for (std::size_t i = t; i < stop && is(Slip::read_next_state); ++i)
         for (const auto& [state, sign] : {std::pair{&state_, 1.0}, std::pair{&before_, -1.0}})
@@ -201,15 +260,37 @@ class Walk {
   }
 
   void fade(std::size_t h, std::size_t t, bool first) {
+    earlier_ = since_;
+    if (is(Slip::A_late_gate)) late_ = faded_;
     if (first && is(Slip::first_gate)) return;
     for (std::size_t i = 0; i < since_.size(); ++i) {
       const double a = gate(h, t, i);
       since_[i] *= a;
       for (Values& key : faded_) key[i] *= a;
+      if (paired_.empty()) continue;
+      const double other = is(Slip::pairs_in_base_2) ? std::pow(a, std::numbers::ln2) : a * a;
+      for (Values& key : paired_) key[i] *= other;
     }
   }
 
-  /// beta (v - S^T k), its own part without other tokens of the chunk kept in `alone_`.
+  /// The keys of earlier tokens as A has them.
+  const std::vector<Values>& keys_of_A() const {
+    if (is(Slip::A_undecayed)) return raw_;
+    return is(Slip::A_late_gate) && !form_.undecayed_error ? late_ : faded_;
+  }
+  /// u less row t of A times `of`, which has a row for every earlier token of the chunk.
+  void subtract_pairs(Values& u, std::size_t h, std::size_t t, const std::vector<Values>& of) const {
+    const std::size_t own = writes_.size();
+    const auto key = p.at(h, t);
+    const std::size_t channels = is(Slip::A_half_channels) ? key.size() / 2 : key.size();
+    const std::vector<Values>& keys = keys_of_A();
+    for (std::size_t j = is(Slip::A_in_blocks) ? own / block * block : 0; j < own; ++j) {
+      const std::span<const double> other = keys[j];
+      add(u, -weight_of_pair(b.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)), of[j]);
+    }
+  }
+
+  /// beta (v - S^T k), whose own part knows no other token of the chunk.
   Values error(std::size_t h, std::size_t t) {
     const auto value = v.at(h, t);
     Values u(value.begin(), value.end());
@@ -217,25 +298,37 @@ class Walk {
     const double beta = b.at(h, t)[0];
     const auto key = p.at(h, t);
     const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_ : state_;
-    const double of_state = is(Slip::error_missing) ? 0 : is(Slip::error_without_beta) ? 1 : beta;
-    for (double& x : u) x *= beta;
-    const Values predicted = read(from, key, is(Slip::error_undecayed) ? nullptr : &since_);
-    if (!is(Slip::read_unsolved)) add(u, -of_state, predicted);
-    alone_.push_back(u);
-    const std::size_t own = writes_.size();
-    for (std::size_t j = is(Slip::A_in_blocks) ? own / block * block : 0; j < own; ++j) {
-      const std::span<const double> other = is(Slip::A_undecayed) ? raw_[j] : faded_[j];
-      const std::size_t channels = is(Slip::A_half_channels) ? key.size() / 2 : key.size();
-      add(u, -weight_of_pair(beta, h, t - own + j) * dot(key.first(channels), other.first(channels)),
-          is(Slip::A_once)          ? alone_[j]
-          : is(Slip::read_unsolved) ? solved_[j]
-                                    : writes_[j]);
+    if (!is(Slip::error_value_without_beta) && !is(Slip::beta_unsolved))
+      for (double& x : u) x *= beta;
+    given_.push_back(u);
+    const Values predicted = read(from, key,
+                                  is(Slip::error_undecayed)   ? nullptr
+                                  : is(Slip::error_late_gate) ? &earlier_
+                                                              : &since_);
+    if (!is(Slip::read_unsolved)) add(u, -weight_of_state(beta), predicted);
+    for (std::size_t n = 0; n < rounds_.size(); ++n) {  // term by term
+      Values next = n == 0 ? u : rounds_[0].back();
+      if (n > 0) subtract_pairs(next, h, t, rounds_[n - 1]);
+      rounds_[n].push_back(std::move(next));
     }
+    if (rounds_.empty())
+      subtract_pairs(u, h, t, is(Slip::read_unsolved) || is(Slip::beta_unsolved) ? solved_ : writes_);
+    else
+      u = rounds_.back().back();
     if (is(Slip::A_with_diagonal))
       for (double& x : u) x /= 1 + beta * dot(key, k.at(h, t));
     solved_.push_back(u);
-    if (is(Slip::read_unsolved)) add(u, -of_state, predicted);
+    if (is(Slip::read_unsolved)) add(u, -beta, predicted);
+    if (is(Slip::beta_unsolved))
+      for (double& x : u) x *= beta;
     return u;
+  }
+
+  /// What multiplies the part of the error that the state gives.
+  double weight_of_state(double beta) const {
+    if (is(Slip::error_missing)) return 0;
+    if (is(Slip::error_without_beta) || is(Slip::beta_unsolved)) return 1;
+    return is(Slip::error_added) ? -beta : beta;
   }
 
   /// What multiplies k_i k_j in A: beta of token i.
@@ -249,24 +342,42 @@ class Walk {
 
   void token(std::size_t h, std::size_t t, bool first, std::span<double> o) {
     Values u;
-    if (form_.undecayed_error) u = error(h, t);
-    const Values earlier = since_;
+    if (form_.undecayed_error) earlier_ = since_, u = error(h, t);
     fade(h, t, first);
     if (!form_.undecayed_error) u = error(h, t);
     const auto key = k.at(h, t), query = q.at(h, t);
     raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
+    const bool apart = is(Slip::pairs_in_base_2) || is(Slip::pairs_decayed_twice);
+    if (apart) paired_.push_back(raw_.back());
     decays_.push_back(since_);
     std::fill(o.begin(), o.end(), 0.0);
     if (!(first && is(Slip::first_state_unseen)))
-      add(o, form_.scale,
-          read(is(Slip::all_stale) ? before_ : state_, query, is(Slip::late_gate) ? &earlier : &since_));
+      add(o, form_.scale, read(is(Slip::all_stale) ? before_ : state_, query, decays_of_read()));
     if (is(Slip::read_half_columns)) std::copy_n(o.data(), o.size() / 2, o.data() + (o.size() + 1) / 2);
     if (first && is(Slip::first_write_unseen)) return;
     const std::size_t own = writes_.size() - 1, channels = is(Slip::pairs_half_channels) ? key.size() / 2 : key.size();
     for (std::size_t j = is(Slip::pairs_in_blocks) ? own / block * block : 0; j < writes_.size(); ++j) {
-      const std::span<const double> other = is(Slip::pairs_undecayed) ? raw_[j] : faded_[j];
+      const std::span<const double> other = is(Slip::pairs_undecayed) ? raw_[j] : apart ? paired_[j] : faded_[j];
       add(o, form_.scale * dot(query.first(channels), other.first(channels)), writes_[j]);
     }
+  }
+
+  /// What multiplies the query where it reads the state that the chunk starts with.
+  const Values* decays_of_read() {
+    if (is(Slip::late_gate)) return &earlier_;
+    if (!is(Slip::read_in_base_2) && !is(Slip::read_decayed_twice)) return &since_;
+    of_read_ = since_;
+    for (double& x : of_read_) x = is(Slip::read_in_base_2) ? std::pow(x, std::numbers::ln2) : x * x;
+    return &of_read_;
+  }
+
+  /// Token t, number i of its chunk, reads what the next one writes: by the decay between them, which grows.
+  void see_next(std::size_t h, std::size_t t, std::size_t i, std::span<double> o) {
+    double score = 0;
+    const auto query = q.at(h, t);
+    for (std::size_t c = 0; c < query.size(); ++c)
+      score += query[c] * raw_[i + 1][c] * decays_[i][c] / decays_[i + 1][c];
+    add(o, form_.scale * score, writes_[i + 1]);
   }
 
   /// What the state is multiplied by at the chunk's end.
@@ -274,6 +385,7 @@ class Walk {
     if (is(Slip::state_overwritten)) return 0;
     if (is(Slip::end_in_base_2)) return std::pow(since_[channel], std::numbers::ln2);
     if (is(Slip::end_of_first_gate)) return decays_.front()[channel];
+    if (is(Slip::end_twice)) return since_[channel] * since_[channel];
     return partial && is(Slip::end_beyond_tail) ? 1 : since_[channel];
   }
 
@@ -288,8 +400,9 @@ class Walk {
         if (t + 1 == stop && is(Slip::last_write_lost)) continue;
         double key = (is(Slip::tail_undecayed) ? raw_ : faded_)[t - first][i];
         if (is(Slip::tail_decayed_again)) key *= gate(h, t, i);
+        if (is(Slip::tail_from_start)) key = raw_[t - first][i] * decays_[t - first][i];
         if (partial && is(Slip::end_beyond_tail)) key /= since_[i];
-        add(row, key, writes_[t - first]);
+        add(row, key, (is(Slip::tail_of_values) ? given_ : writes_)[t - first]);
       }
     }
   }
@@ -297,8 +410,10 @@ class Walk {
   Form form_;
   Slip slip_;
   Rows q, k, v, g, b, p, start;
-  Values state_, before_, since_;                                       ///< decays since the chunk's start
-  std::vector<Values> raw_, faded_, writes_, alone_, solved_, decays_;  ///< of the chunk's tokens
+  Values state_, before_, since_;  ///< decays since the chunk's start
+  Values earlier_, of_read_;       ///< the same before the token's own gate; as a query reads them
+  std::vector<Values> raw_, faded_, paired_, late_, writes_, solved_, given_, decays_;  ///< of the chunk's tokens
+  std::vector<std::vector<Values>> rounds_;                                             ///< of those, term by term
 };
 
 Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip) {
@@ -360,7 +475,7 @@ double fixed_decay(const Scene& scene) {
 }
 
 void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
-                     const std::function<std::string(std::size_t)>& chunks) {
+                     const std::function<std::string(std::size_t)>& chunks, Counted counted) {
   const std::optional<Form> form = form_of(scene);
   if (!form) return;
   // Two products with the state a token where the room has four to eight, and no gradients, which are four times that.
@@ -368,7 +483,8 @@ void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const st
   for (const std::size_t size : sizes)
     for (const Told& told : slips) {
       const bool decays = scene.input("log_decay") != nullptr || form->decay != 1;
-      if ((told.of_decays && !decays) || (told.of_errors && scene.input("beta") == nullptr)) continue;
+      if (told.counted != counted || (told.of_decays && !decays)) continue;
+      if (told.of_errors && scene.input("beta") == nullptr) continue;
       list.push_back(
           {fmt::format("chunk {}: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)), told.mend,
            [form = *form, size, slip = told.slip](const Scene& s) { return answer_of(s, form, size, slip); }});

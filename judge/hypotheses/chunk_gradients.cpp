@@ -52,7 +52,9 @@ enum class OwedSlip {
   gate_without_end_keys,
   gate_not_summed,
   gate_without_own,
-  gate_forward
+  gate_forward,
+  gate_without_tail,
+  gate_end_beyond_tail
 };
 
 struct OwedTold {
@@ -60,6 +62,7 @@ struct OwedTold {
   const char* tensor;  ///< that fails then, whatever else does
   const char *what, *mend;
   bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
+  Counted counted = Counted::by_suites;
 };
 constexpr OwedTold owed_slips[] = {
     {OwedSlip::writes_without_chunk, "d_k",
@@ -134,6 +137,12 @@ constexpr OwedTold owed_slips[] = {
     {OwedSlip::gate_forward, "d_log_decay",
      "the gates' gradient summed over earlier tokens of the chunk, not later ones",
      "sum it from the chunk's last token to its first", true},
+    {OwedSlip::gate_without_tail, "d_log_decay",
+     "what the decay of writes to the chunk's end owes the gates missing, of their tokens and of the last one",
+     "a write decays from the token after its own to the chunk's end", true, false, Counted::no},
+    {OwedSlip::gate_end_beyond_tail, "d_log_decay",
+     "what the next state owes the gates missing in the last, partial chunk (added behind its last token)",
+     "its end is the last token, not the last row of the tile", true, false, Counted::no},
 };
 
 Matrix lower(const Matrix& a, bool diagonal) {
@@ -162,6 +171,7 @@ Matrix inverse(const Matrix& A) {
 /// A chunk of one head, as its backward pass finds it.
 struct Kept {
   std::size_t first = 0;
+  bool partial = false;
   Matrix S, since, q, kg, kt, ke, P, U, v;
   Matrix beta, pairs, solved, W;  ///< of a delta rule
   double end(std::size_t channel) const { return since(since.rows - 1, channel); }
@@ -223,6 +233,7 @@ class Backward {
     Matrix S = rows("initial_state", h, 0, K);
     for (std::size_t t = 0; t < T; t += size) {
       chunks.push_back(chunk_of(h, t, std::min(size, T - t), std::move(S)));
+      chunks.back().partial = T - t < size;
       S = chunks.back().next();
     }
     const auto& given = scene_.problem.cotangents;
@@ -283,7 +294,8 @@ class Backward {
       const double sign = is(OwedSlip::gate_keys_added) ? 1 : -1;
       if (!is(OwedSlip::gate_without_error)) gates = std::move(gates) + each(kg, c.kg);
       gates = std::move(gates) + sign * each(kt, c.kt);
-      if (!is(OwedSlip::gate_without_end_keys)) gates = std::move(gates) + sign * each(ke, c.ke);
+      if (!is(OwedSlip::gate_without_end_keys) && !is(OwedSlip::gate_without_tail))
+        gates = std::move(gates) + sign * each(ke, c.ke);
     }
     owed.gates = gated_ ? summed(c, std::move(gates), each(ke, c.ke), dS) : Matrix();
     if (!is(OwedSlip::q_undecayed)) owed.q = each(std::move(owed.q), c.since);
@@ -314,9 +326,10 @@ class Backward {
   Matrix summed(const Kept& c, Matrix gates, const Matrix& writes, const Matrix& dS) const {
     const std::size_t n = gates.rows;
     const Matrix state = row_sums(each(c.at_end(c.S), dS)), written = row_sums(transposed(writes));
-    for (std::size_t j = 0; j < gates.cols && !is(OwedSlip::gate_end_missing); ++j)
-      gates(n - 1, j) += (is(OwedSlip::gate_without_state) ? 0 : state(j, 0)) +
-                         (is(OwedSlip::gate_without_writes) ? 0 : written(j, 0));
+    const bool writes_owe = !is(OwedSlip::gate_without_writes) && !is(OwedSlip::gate_without_tail);
+    const bool no_end = is(OwedSlip::gate_end_missing) || (c.partial && is(OwedSlip::gate_end_beyond_tail));
+    for (std::size_t j = 0; j < gates.cols && !no_end; ++j)
+      gates(n - 1, j) += (is(OwedSlip::gate_without_state) ? 0 : state(j, 0)) + (writes_owe ? written(j, 0) : 0);
     if (scene_.input("log_decay")->shape.size() < 3) gates = row_sums(gates);
     const Matrix own = gates;
     if (is(OwedSlip::gate_forward))
@@ -366,14 +379,15 @@ std::optional<double> decay_of(const Scene& scene) {
 }  // namespace
 
 void add_gradient_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
-                        const std::function<std::string(std::size_t)>& chunks) {
+                        const std::function<std::string(std::size_t)>& chunks, Counted counted) {
   const std::optional<double> decay = decay_of(scene);
   if (!decay) return;
   const bool decays = scene.input("log_decay") != nullptr || *decay != 1;
   const double K = scene.input("k")->shape.back(), V = scene.input("v")->shape.back();
   for (const std::size_t size : sizes)
     for (const OwedTold& told : owed_slips) {
-      if ((told.of_decays && !decays) || (told.of_errors && scene.input("beta") == nullptr)) continue;
+      if (told.counted != counted || (told.of_decays && !decays)) continue;
+      if (told.of_errors && scene.input("beta") == nullptr) continue;
       list.push_back(
           {fmt::format("chunk {} backward: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)),
            told.mend,

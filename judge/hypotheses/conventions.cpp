@@ -10,6 +10,7 @@
 
 #include "arguments/file_case.hpp"
 #include "judge/hypotheses/blocks.hpp"
+#include "judge/hypotheses/input_forms.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::hypotheses {
@@ -586,12 +587,17 @@ Problem first_tokens(const Scene& scene, std::size_t tokens, const std::vector<s
   return tokens_of(scene, 0, tokens, names);
 }
 
-/// What is carried out, of fewer tokens.
-void add_early_ends(List& list, const Scene& scene) {
-  if (!scene.aligned() || scene.tokens() < 3) return;
+/// How many tokens behind the last whole tile there are, for the usual tiles; and one.
+std::set<std::size_t> usual_ends(const Scene& scene) {
   std::set<std::size_t> ends = {1};
   for (const std::size_t tile : {16, 32, 64, 128})
     if (tile < scene.tokens() && scene.tokens() % tile != 0) ends.insert(scene.tokens() % tile);
+  return ends;
+}
+
+/// What is carried out, of fewer tokens.
+void add_early_ends(List& list, const Scene& scene, const std::set<std::size_t>& ends) {
+  if (!scene.aligned() || scene.tokens() < 3) return;
   for (const std::size_t missing : ends)
     list.push_back({fmt::format("{} tokens missing", missing),
                     missing == 1 ? "what is carried out before the last token's write"
@@ -1117,13 +1123,57 @@ void add_ridges(List& list, const Scene& scene) {
       for (const Change& change : ridge_changes(name)) add_elementwise(list, name, change);
 }
 
+/// Behind a tile of any other size.
+void add_further_ends(List& list, const Scene& scene) {
+  constexpr std::size_t largest_tile = 128;
+  const std::set<std::size_t> usual = usual_ends(scene);
+  std::set<std::size_t> ends;
+  for (std::size_t missing = 2; missing < std::min(scene.tokens(), largest_tile); ++missing)
+    if (!usual.contains(missing)) ends.insert(missing);
+  const std::size_t known = list.size();
+  add_early_ends(list, scene, ends);
+  List early;
+  add_early_ends(early, scene, usual);
+  std::vector<std::string> states;
+  for (const RoomFacts::Ranked& ranked : scene.room->outputs())
+    if (ranked.field.name.starts_with("final_")) states.emplace_back(ranked.field.name);
+  for (const std::string& state : states) {
+    if (states.size() < 2) break;
+    for (const Convention& end : early) {
+      const std::string what = end.what + " (" + state + " alone)";
+      list.push_back({what, what, end.mend, [state, answer = end.answer](const Scene& s) {
+                        Arrays all = answer(s);
+                        std::erase_if(all, [&](const auto& tensor) { return tensor.first != state; });
+                        return all;
+                      }});
+    }
+  }
+  for (std::size_t i = known; i < list.size(); ++i) list[i].effort = scene.problem.cotangents.empty() ? 1 : 0.25;
+}
+
+/// Whether pairs that are still in the window are carried out.
+bool carries_tails(const Scene& scene) {
+  const std::vector<RoomFacts::Ranked> outputs = scene.room->outputs();
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
+}
+
 /// Settings that are numbers of something: one more and one less.
 void add_counts(List& list, const Scene& scene) {
   for (const auto& [name, value] : scene.problem.params) {
     const auto* count = std::get_if<long>(&value);
-    if (count == nullptr || name == "window") continue;  // windows are told of among the options
-    for (const long other : {*count - 1, *count + 1})
-      add_option(list, name, Param(other), fmt::format("{} = {}, not {}", name, other, *count), "read params." + name);
+    if (count == nullptr) continue;
+    for (const long other : {*count - 1, *count + 1}) {
+      const std::string what = fmt::format("{} = {}, not {}", name, other, *count);
+      if (name != "window")  // which is told of among the options
+        add_option(list, name, Param(other), what, "read params." + name);
+      else if (carries_tails(scene) && other > 0)  // whose cotangents are as long as the window that is given
+        list.push_back({"outputs of " + what, what, "read params.window", [other](const Scene& s) {
+                          Problem p = s.problem;
+                          p.params["window"] = other, p.cotangents.clear();
+                          return answer_of(s, p);
+                        }});
+    }
   }
 }
 
@@ -1143,7 +1193,7 @@ std::vector<Convention> conventions_of(const Scene& scene) {
   add_reads(list, scene);
   add_own_write(list, scene);
   add_decode_masks(list, scene);
-  add_early_ends(list, scene);
+  add_early_ends(list, scene, usual_ends(scene));
   add_options(list, scene);
   add_heads(list, scene);
   add_group_gradients(list, scene);
@@ -1168,7 +1218,9 @@ std::vector<Convention> further_conventions_of(const Scene& scene) {
   List list;
   add_ridges(list, scene);
   add_counts(list, scene);
-  add_lone_chunks(list, scene);
+  add_further_blocks(list, scene);
+  add_input_forms(list, scene);
+  add_further_ends(list, scene);
   return list;
 }
 

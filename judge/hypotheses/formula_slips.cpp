@@ -160,16 +160,19 @@ bool answers_as_room(const Mechanism& mechanism, const Scene& scene) {
     if (scene.is_causal() && scene.aligned()) some = prefix_of(some, usual_chunk);
     const Scene& part = some.scene;
     const Arrays right = hypotheses::answer_of(*part.room, part.problem), mine = answer_of_program(mechanism, part);
-    return std::all_of(right.begin(), right.end(), [&](const auto& tensor) {
-      const auto found = mine.find(tensor.first);
-      const Values& truth = tensor.second.data;
-      if (found == mine.end() || found->second.data.size() != truth.size()) return false;
-      double largest = 0, off = 0;
-      for (std::size_t i = 0; i < truth.size(); ++i)
-        largest = std::max(largest, std::abs(truth[i])),
-        off = std::max(off, std::abs(truth[i] - found->second.data[i]));
-      return off <= 1e-6 * largest;
-    });
+    const bool any = std::any_of(right.begin(), right.end(), [&](const auto& t) { return mine.contains(t.first); });
+    return any && std::all_of(right.begin(), right.end(), [&](const auto& tensor) {
+             const auto found = mine.find(tensor.first);
+             const Values& truth = tensor.second.data;
+             if (found == mine.end())
+               return true;  // tails, whose lengths depend on numbers, are no outputs of programs
+             if (found->second.data.size() != truth.size()) return false;
+             double largest = 0, off = 0;
+             for (std::size_t i = 0; i < truth.size(); ++i)
+               largest = std::max(largest, std::abs(truth[i])),
+               off = std::max(off, std::abs(truth[i] - found->second.data[i]));
+             return off <= 1e-6 * largest;
+           });
   } catch (const std::exception&) {
     return false;  // it is of other settings, or of other shapes
   }
@@ -206,8 +209,11 @@ std::vector<Convention> formula_slips_of_arguments(const Problem& in_file, const
   const auto joined = arguments::joined_mechanism(in_file);
   if (joined == nullptr) return list;
   const auto file = std::make_shared<const Problem>(in_file);
-  add_formulas(list, *joined, scene, pass, [file](const Mechanism& mechanism, const Scene&) {
-    return flat(arguments::answer_in_doubles(*file, mechanism));
+  Problem few = in_file;
+  few.cotangents.clear();
+  const auto outputs = std::make_shared<const Problem>(std::move(few));
+  add_formulas(list, *joined, scene, pass, [file, outputs](const Mechanism& mechanism, const Scene& s) {
+    return flat(arguments::answer_in_doubles(s.problem.cotangents.empty() ? *outputs : *file, mechanism));
   });
   return list;
 }

@@ -12,6 +12,7 @@
 #include "arguments/heads_first.hpp"
 #include "judge/hypotheses/algebra.hpp"
 #include "judge/hypotheses/argument_conventions.hpp"
+#include "judge/hypotheses/blocks.hpp"
 #include "judge/hypotheses/conventions.hpp"
 #include "judge/hypotheses/formula_slips.hpp"
 #include "judge/hypotheses/scene.hpp"
@@ -213,18 +214,27 @@ class Inquest {
 
   Causes run() { return with_formulas(by_conventions()); }
 
+  /// By single tensors, conventions, and blocks of other sizes than the usual ones.
   Causes by_conventions() {
     Causes causes;
     if (failing().empty()) return causes;
     try_algebra();
     causes.all_tried = try_conventions();
     settle(causes);
-    return causes;
+    causes = with(std::move(causes), &Inquest::try_further, further);
+    return with(std::move(causes), &Inquest::try_sizes, other_sizes);
   }
   /// What by_conventions() has found, and formulas where that leaves something open.
-  Causes with_formulas(Causes causes) {
+  Causes with_formulas(Causes causes) { return with(std::move(causes), &Inquest::try_formulas, formula); }
+
+ private:
+  /// The same with what `try_more` finds, which says whether it has tried all, where something is open; `behind`: what
+  /// its candidates' ranks are larger by.
+  Causes with(Causes causes, bool (Inquest::*try_more)(), int behind) {
+    if (!is_open(causes)) return causes;
     const std::size_t known = candidates_.size();
-    causes.all_tried = try_formulas(causes) && causes.all_tried;
+    causes.all_tried = (this->*try_more)() && causes.all_tried;
+    for (std::size_t i = known; i < candidates_.size(); ++i) candidates_[i].rank += behind;
     if (candidates_.size() == known) return causes;
     Causes more;
     more.all_tried = causes.all_tried;
@@ -232,7 +242,6 @@ class Inquest {
     return more;
   }
 
- private:
   std::vector<std::size_t> failing() const {
     std::vector<std::size_t> list;
     for (std::size_t t = 0; t < exhibits_.size(); ++t)
@@ -244,6 +253,28 @@ class Inquest {
     const std::vector<std::size_t> list = failing();
     return tensor.empty() ||
            std::any_of(list.begin(), list.end(), [&](std::size_t t) { return exhibits_[t].suspect->name == tensor; });
+  }
+  /// Whether an output fails.
+  bool outputs_fail() const {
+    return std::any_of(exhibits_.begin(), exhibits_.end(),
+                       [](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
+  }
+  /// Whether it only says what something is, and not why.
+  bool is_plain(const LooksLike& cause) const {
+    return std::any_of(candidates_.begin(), candidates_.end(),
+                       [&](const Candidate& c) { return c.key == cause.name && c.rank >= plain_factor; });
+  }
+  /// Whether nothing explains an output clearly, or, of outputs that pass, a gradient.
+  bool is_open(const Causes& so_far) const {
+    std::vector<std::string> open = so_far.unexplained;
+    for (const LooksLike& cause : so_far.list)
+      if (cause.share < settled_share || is_plain(cause))
+        open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
+    const bool outputs = outputs_fail();
+    return std::any_of(exhibits_.begin(), exhibits_.end(), [&](const Exhibit& x) {
+      return x.usable && (!x.gradient || !outputs) &&
+             std::find(open.begin(), open.end(), x.suspect->name) != open.end();
+    });
   }
   bool time_is_up() const { return effort_.stop && effort_.stop(); }
 
@@ -350,29 +381,111 @@ class Inquest {
 
   bool try_conventions() {
     std::vector<Convention> all = first_;
-    for (auto* more : {conventions_of, further_conventions_of})
-      for (Convention& convention : more(scene_)) all.push_back(std::move(convention));
+    for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
     return try_all(all, effort_.multiplications);
   }
+  /// Those that are rarer, for a quarter as much.
+  bool try_further() { return try_all(further_conventions_of(scene_), effort_.multiplications / 4); }
 
-  /// Where nothing explains an output clearly, or, of outputs that pass, a gradient: half as much for the formula.
-  bool try_formulas(const Causes& so_far) {
-    std::vector<std::string> open = so_far.unexplained;
-    for (const LooksLike& cause : so_far.list)
-      if (cause.share < settled_share) open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
-    const auto any = [&](const auto& holds) { return std::any_of(exhibits_.begin(), exhibits_.end(), holds); };
-    const bool outputs_fail = any([](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
-    const bool is_open = any([&](const Exhibit& x) {
-      return x.usable && (!x.gradient || !outputs_fail) &&
-             std::find(open.begin(), open.end(), x.suspect->name) != open.end();
-    });
-    if (!last_ || !is_open) return true;
+  /// The formula, for half as much as conventions.
+  bool try_formulas() {
+    if (!last_) return true;
     const double budget = effort_.multiplications / 2;
     if (outputs_of(group_of(scene_, focus())).scene.work() > budget || time_is_up()) return false;
-    const std::size_t known = candidates_.size();
-    const bool complete = try_all(last_(scene_, outputs_fail ? Pass::forward : Pass::backward), budget);
-    for (std::size_t i = known; i < candidates_.size(); ++i) candidates_[i].rank += formula;
-    return complete;
+    return try_all(last_(scene_, outputs_fail() ? Pass::forward : Pass::backward), budget);
+  }
+
+  /// Mistakes in blocks of sizes that the answer itself shows, for a quarter as much as conventions.
+  bool try_sizes() {
+    const bool outputs = outputs_fail();
+    Part part = group_of(scene_, focus());
+    if (outputs) part = cuts() ? prefix_of(part, prefix_tokens) : outputs_of(part);
+    const std::size_t tokens = part.scene.tokens();
+    if (tokens < 2 * smallest_block || time_is_up()) return true;
+    double budget = effort_.multiplications / 4;
+    std::set<std::pair<std::string, std::size_t>> likely;
+    std::set<std::size_t> sizes;
+    std::map<std::string, Convention> of_one_block;
+    for (Convention& c : block_conventions_of(part.scene, {tokens})) of_one_block.emplace(family_of(c), std::move(c));
+    for (const Convention& c : block_conventions_of(part.scene, {tokens / 2})) {
+      if (!fails(c.only) || c.only.starts_with("d_") == outputs) continue;
+      const auto one = of_one_block.find(family_of(c));
+      if (one != of_one_block.end()) budget -= part.scene.work() * c.effort;
+      if (budget < 0 || time_is_up()) return false;
+      for (const std::size_t size : sizes_shown(one == of_one_block.end() ? nullptr : &one->second, c.only, part))
+        likely.emplace(family_of(c), size), sizes.insert(size);
+    }
+    if (sizes.empty()) return true;
+    std::vector<Convention> all = block_conventions_of(scene_, {sizes.begin(), sizes.end()});
+    std::erase_if(all, [&](const Convention& c) { return !likely.contains({family_of(c), c.block}); });
+    return try_all(all, budget);
+  }
+
+  /// The key without the size of its blocks.
+  static std::string family_of(const Convention& c) {
+    const std::string size = std::to_string(c.block);
+    std::string key = c.key;
+    if (const std::size_t at = key.find(size); at != std::string::npos) key.erase(at, size.size());
+    return key;
+  }
+
+  /// Of what sizes blocks may be: where an answer of one block, or the truth (null), is no longer what was given.
+  std::vector<std::size_t> sizes_shown(const Convention* one, const std::string& only, const Part& part) const {
+    Arrays answer;
+    try {
+      if (one != nullptr) answer = one->answer(part.scene);
+    } catch (const std::exception&) {
+      return {};  // the room refuses it
+    }
+    std::set<std::size_t> sizes;
+    for (const std::size_t t : failing()) {
+      const Exhibit& x = exhibits_[t];
+      const auto found = answer.find(x.suspect->name);
+      if (!x.grid.by_token || (only.empty() ? x.gradient : x.suspect->name != only)) continue;
+      if (one != nullptr && found == answer.end()) continue;
+      const std::vector<char> off = rows_off(x, one == nullptr ? nullptr : &found->second.data, part);
+      const auto from = std::find(off.begin(), off.end(), 1);
+      const auto to = std::find(off.rbegin(), off.rend(), 1);
+      if (from == off.end()) continue;
+      const auto first = static_cast<std::size_t>(from - off.begin()), end = static_cast<std::size_t>(off.rend() - to);
+      // A first row that is off by little is found late, a last one early: at multiples of 4, 8 and 16 rows.
+      for (const std::size_t step : {1, 4, 8, 16})
+        if (x.gradient)
+          add_divisors((end + step - 1) / step * step, off.size(), sizes);
+        else if (first / step * step >= smallest_block)
+          sizes.insert(first / step * step);
+    }
+    // Tiles, and what is summed within chunks backwards, are off everywhere.
+    if (only.starts_with("d_") || scene_.room->name == "softmax_attention")
+      for (const std::size_t size : {8, 12, 20, 24, 40, 48, 80, 96, 112}) sizes.insert(size);
+    for (const std::size_t size : {16, 32, 64, 128}) sizes.erase(size);  // these were tried
+    sizes.erase(sizes.lower_bound(part.tokens), sizes.end());
+    return {sizes.begin(), sizes.end()};
+  }
+
+  /// Of `rows` in blocks, the last of which begins with row `begin`: all sizes that they may have.
+  static void add_divisors(std::size_t begin, std::size_t rows, std::set<std::size_t>& sizes) {
+    for (std::size_t size = smallest_block; size <= begin && begin < rows; ++size)
+      if (begin % size == 0 && rows - begin <= size) sizes.insert(size);
+  }
+
+  /// Rows of a part in which a prediction, null: the truth, is not what was given, whatever it is rounded to.
+  std::vector<char> rows_off(const Exhibit& x, const Values* predicted, const Part& part) const {
+    const std::size_t rows = std::min(x.grid.rows, part.tokens), cols = x.grid.cols;
+    const std::vector<std::size_t>& heads = x.side == Field::Heads::own ? part.own : part.shared;
+    std::vector<char> off(rows, 0);
+    if (predicted != nullptr && predicted->size() != heads.size() * rows * cols) return off;
+    for (std::size_t h = 0; h < heads.size(); ++h)
+      for (std::size_t r = 0; r < rows; ++r) {
+        double squares = 0, count = 0;
+        for (std::size_t c = 0; c < cols; ++c) {
+          const std::size_t i = x.grid.at(heads[h], r, c);
+          const double p = predicted == nullptr ? x.truth[i] : (*predicted)[(h * rows + r) * cols + c];
+          if (std::isfinite(p)) squares += x.weight[i] * (x.got()[i] - p) * (x.got()[i] - p), ++count;
+        }
+        if (squares > 4 * other_spread * other_spread * x.limit * count) off[r] = 1;
+      }
+    return off;
   }
 
   /// On the whole problem, if `budget` is enough for that; else on parts of it first. Whether all were tried.
@@ -400,36 +513,70 @@ class Inquest {
   /// Those that explain the outputs, or the first tokens of one that fails there; all if none does.
   std::vector<std::size_t> screened(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
                                     const Part& part, double& budget, bool& complete) const {
-    const bool cuts = scene_.in_parts && scene_.is_causal() && scene_.aligned();
-    Part prefix = cuts ? prefix_of(part, prefix_tokens) : outputs_of(part);
-    while (cuts && prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
+    const std::size_t enough = std::min(prefix_tokens, first_off(part) + tokens_behind);
+    Part prefix = cuts() ? prefix_of(part, enough) : outputs_of(part);
+    while (cuts() && prefix.tokens > usual_chunk && prefix.scene.work() * efforts_of(all, which) > budget / 2)
       prefix = prefix_of(part, prefix.tokens / 2);
-    if (!fails_in(prefix)) return which;
+    if (cuts() && !is_answered_alike(prefix)) prefix = outputs_of(part);
+    if (first_off(prefix) == prefix.tokens) return which;
     std::vector<std::size_t> looked_at, left;
     for (const std::size_t i : which)
-      (all[i].only.starts_with("d_") || (cuts && all[i].looks_ahead) ? left : looked_at).push_back(i);
+      (all[i].only.starts_with("d_") || (cuts() && all[i].looks_ahead) ? left : looked_at).push_back(i);
     std::vector<std::size_t> near;
     for (const Candidate& c : screen(all, looked_at, prefix, budget, complete)) near.push_back(c.index);
-    if (!near.empty()) return near;
+    if (!near.empty()) {
+      if (part.scene.work() * efforts_of(all, left) <= budget) near.insert(near.end(), left.begin(), left.end());
+      std::sort(near.begin(), near.end());
+      return near;
+    }
     // Nothing explains the outputs; what gradients show by themselves is not asked.
     return left;
   }
 
-  bool fails_in(const Part& part) const {
+  /// Whether the room answers a part as it answers the whole: programs of users may look ahead.
+  bool is_answered_alike(const Part& part) const {
+    Arrays answer;
+    try {
+      answer = hypotheses::answer_of(*part.scene.room, part.scene.problem);
+    } catch (const std::exception&) {
+      return false;  // the room refuses so few tokens
+    }
+    for (const Exhibit& x : exhibits_) {
+      const auto found = answer.find(x.suspect->name);
+      if (found == answer.end() || x.gradient || !x.grid.by_token) continue;
+      const std::size_t rows = std::min(x.grid.rows, part.tokens), cols = x.grid.cols;
+      const std::vector<std::size_t>& heads = x.side == Field::Heads::own ? part.own : part.shared;
+      const Values& values = found->second.data;
+      if (values.size() != heads.size() * rows * cols) return false;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t of = x.grid.at(heads[i / (rows * cols)], i / cols % rows, i % cols);
+        const double off = values[i] - x.truth[of];
+        if (x.weight[of] * off * off > 1) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Whether the first tokens are a problem, too.
+  bool cuts() const { return scene_.in_parts && scene_.is_causal() && scene_.aligned(); }
+
+  /// The first row of a part's outputs that is off; as many as it has tokens, if none is.
+  std::size_t first_off(const Part& part) const {
+    std::size_t first = part.tokens;
     for (const std::size_t t : failing()) {
       const Exhibit& x = exhibits_[t];
       if (!x.grid.by_token || x.gradient) continue;
       for (const std::size_t h : x.side == Field::Heads::own ? part.own : part.shared)
-        for (std::size_t r = 0; r < std::min(part.tokens, x.grid.rows); ++r)
+        for (std::size_t r = 0; r < std::min(first, x.grid.rows); ++r)
           for (std::size_t c = 0; c < x.grid.cols; ++c)
-            if (!(excess_at(*x.suspect->expected, x.got(), x.grid.at(h, r, c)) <= 1)) return true;
+            if (!(excess_at(*x.suspect->expected, x.got(), x.grid.at(h, r, c)) <= 1)) first = std::min(first, r);
     }
-    return false;
+    return first;
   }
 
   /// Of what a part shows, what all heads say, as far as that is affordable.
   void confirm(const std::vector<Convention>& all, const Part& whole, std::vector<Candidate>& found) const {
-    constexpr std::size_t most = 4;
+    constexpr std::size_t most = 16;
     std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) {
       return claim_of(a).tensors.size() > claim_of(b).tensors.size();
     });
@@ -616,10 +763,14 @@ class Inquest {
 
   /// Behind all conventions, of those that leave as much; before factors that say nothing.
   static constexpr int formula = plain_factor / 2;
+  /// Between the first conventions and formulas.
+  static constexpr int further = formula / 3, other_sizes = 2 * further;
   /// Explanations that leave this much of each other's rest are alike.
   static constexpr double alike = 1.1;
-  /// Enough for a convention to show in an output.
-  static constexpr std::size_t prefix_tokens = 256;
+  /// Enough for a convention to show in an output; and behind the first row that is wrong.
+  static constexpr std::size_t prefix_tokens = 256, tokens_behind = 32;
+  /// Chunks and tiles have as many rows at least.
+  static constexpr std::size_t smallest_block = 8;
 
   Scene scene_;
   const Effort& effort_;

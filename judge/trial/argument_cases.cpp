@@ -122,6 +122,58 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   return cases;
 }
 
+/// Keys that rows chose.
+std::vector<ArgumentCase> chosen_cases() {
+  const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
+  CaseRequest open = base, empty = base, lengths = base, far = base, shared = base, latent = base, blocks = base,
+              pages = base, packed = base, decode = base, none = base;
+  open.params["causal"] = false;
+  empty.style = "empty_choices", lengths.style = "choice_lengths", far.style = "far_choices";
+  shared.style = "one_key_for_all", none.style = "nothing_chosen";
+  lengths.shape = {.batch = 1, .seq_len = 96, .heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 10};
+  latent.shape = {
+      .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 1, .key_dim = 32, .value_dim = 16, .query_len = 24};
+  latent.params = {{"value_dim", 16L}, {"scale", std::string("0.25")}};
+  blocks.params = {{"topk_block_size", 4L}, {"causal", false}};
+  pages.shape.batch = 2;
+  packed.shape = equal, packed.style = "short_sequences";
+  decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300, decode.params["causal"] = false;
+  CaseRequest decode_empty = decode;
+  decode_empty.style = "empty_choices";
+  return {
+      {"chosen",
+       "tiled",
+       with_inputs(open, {{"topk_indices", ""}, {"lse", ""}}),
+       {"missing_entry_is_the_last_key", "choice_of_the_next_list", "query_gradient_five_times"}},
+      {"empty_choices", "tiled", empty, {"rows_without_keys_are_nan", "choice_of_the_next_list"}},
+      {"nothing_chosen", "tiled", none, {"rows_without_keys_are_nan"}},
+      {"choice_lengths", "tiled", lengths, {"entries_behind_the_length", "length_of_the_next_list"}},
+      {"far_choices", "tiled", far, {"choice_of_the_next_list"}},
+      {"one_key_for_all", "tiled", with_inputs(shared, {{"mask", ""}}), {"choice_of_the_next_list"}},
+      {"chosen_latent",
+       "tiled",
+       with_inputs(latent, {{"topk_indices", ""}, {"topk_length", ""}, {"sink", ""}, {"lse", ""}}),
+       {"entries_behind_the_length", "sink_left_out_of_the_backward", "sink_gradient_missing", "sink_dropped"}},
+      {"chosen_blocks",
+       "tiled",
+       with_inputs(blocks, {{"topk_indices", "6"}}),
+       {"block_size_dropped", "choice_of_the_next_list"}},
+      {"chosen_pages",
+       "tiled",
+       with_inputs(pages, {{"page_table", "8"}, {"topk_indices", ""}}),
+       {"pages_in_order", "choice_of_the_next_list"}},
+      {"chosen_packed",
+       "tiled",
+       with_inputs(packed, {{"topk_indices", ""}, {"topk_length", ""}}),
+       {"later_sequences_unwritten"}},
+      {"decode_chosen",
+       "split_decode",
+       with_inputs(decode, {{"topk_indices", "16"}, {"topk_length", "5,16,9"}}),
+       {"entries_behind_the_length", "missing_entry_is_the_last_key"}},
+      {"decode_empty_choices", "split_decode", decode_empty, {"rows_without_keys_are_nan"}},
+  };
+}
+
 /// And softmax attention alone.
 std::vector<ArgumentCase> sink_cases() {
   const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
@@ -324,7 +376,7 @@ std::vector<ArgumentCase> argument_cases(std::string_view mechanism) {
                                               "retnet",   "mamba2",         "gla",   "kda"};
   std::vector<ArgumentCase> cases;
   if (mechanism == "softmax_attention" || mechanism == "parallax") cases = shared_cases(mechanism);
-  if (mechanism == "softmax_attention") add(cases, sink_cases());
+  if (mechanism == "softmax_attention") add(cases, sink_cases()), add(cases, chosen_cases());
   if (std::find(std::begin(recurrences), std::end(recurrences), mechanism) != std::end(recurrences))
     cases = recurrence_cases(mechanism);
   return cases;

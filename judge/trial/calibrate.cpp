@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/case_file.hpp"
+#include "files/did_you_mean.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "oracles/core/in_order.hpp"
@@ -46,15 +47,11 @@ std::vector<Subject> subjects_of(const CalibrateOptions& options) {
       if (!subject.variants.empty()) list.push_back(std::move(subject));
     }
   }
-  const auto names = [](const std::vector<std::string>& all) {
-    return names_in(all, [](const std::string& name) { return name; });
-  };
   for (const std::string& name : options.forms)
-    require(std::find(forms.begin(), forms.end(), name) != forms.end(), "--form: there is no ", name, "; there are ",
-            names(forms));
+    require(std::find(forms.begin(), forms.end(), name) != forms.end(), "--form: ", there_is_no(name, forms));
   for (const std::string& name : options.variants)
-    require(std::find(variants.begin(), variants.end(), name) != variants.end(), "--variant: there is no '", name,
-            "'; there are ", names(variants));
+    require(std::find(variants.begin(), variants.end(), name) != variants.end(),
+            "--variant: ", there_is_no(name, variants));
   require(!list.empty(), "--mechanism: none of these has kernels");
   return list;
 }

@@ -637,13 +637,13 @@ HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done) {
   return table;
 }
 
-std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every, const WorkDone& done) {
+std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, const std::function<bool()>& takes,
+                                         const WorkDone& done) {
   const std::vector<Subject> subjects = subjects_of(options);
   std::vector<Faulty> faults;
-  int at = 0;
   for (const Subject& s : subjects)
     for (const Mutant& mutant : s.healthy->mutants)
-      if (at++ % every == 0) faults.push_back({s, mutant.name});
+      if (takes()) faults.push_back({s, mutant.name});
   const auto results = in_parallel<std::optional<ShrinkRow>>(
       faults.size(), options.threads, [&](std::size_t i) { return shrink_fault(faults[i], options.seed); },
       [&](std::size_t i) { return text("shrink ", faults[i].subject.room->name, " ", faults[i].mutant); }, done);

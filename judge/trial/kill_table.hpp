@@ -134,9 +134,10 @@ struct ShrinkRow {
   bool one_group = false;          ///< the same with one key/value head, whose group of query heads may be several
   bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
 };
-/// Of every `every`-th planted mutant; those that fail no such case are left out. Held-out ones are bugs around
+/// Of the planted mutants that are taken; those that fail no such case are left out. Held-out ones are bugs around
 /// problems of the size of their cases, and nothing in others.
-std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, int every, const WorkDone& done);
+std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, const std::function<bool()>& takes,
+                                         const WorkDone& done);
 
 /// Detection of one mutant in bf16 under the contract that accumulates in fp32, by the length of the sequence.
 struct PowerRow {

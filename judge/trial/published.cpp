@@ -59,6 +59,15 @@ constexpr PublishedThread threads_[] = {
     {"TE#3216", "dq five times as large at K = 256", its_own, softmax, "wide_heads", "query_gradient_five_times"},
     {"vllm#46952", "latent attention wrong at 32 heads", of_its_kind, softmax, "latent", "queries_of_the_next_head"},
     {"sglang#14936", "latent attention", of_its_kind, softmax, "absorbed", "scale_of_the_absorbed_width"},
+    // chosen keys
+    {"cudnn-fe#676", "NaN of rows that chose nothing", its_own, softmax, "empty_choices", "rows_without_keys_are_nan"},
+    {"cudnn-fe#385", "dq of chosen keys out of all proportion", of_its_kind, softmax, "chosen",
+     "query_gradient_five_times"},
+    {"cudnn-fe#421", "the backward's weights without the sink", its_own, softmax, "chosen_latent",
+     "sink_left_out_of_the_backward"},
+    {"flashinfer#5095", "entries behind the length are seen", its_own, softmax, "choice_lengths",
+     "entries_behind_the_length"},
+    {"miles#2079", "an entry of -1 read and written", of_its_kind, softmax, "chosen", "missing_entry_is_the_last_key"},
     // front ends
     {"tokenspeed#847", "raw gates", of_its_kind, gated, "softplus", "dt_bias_forgotten"},
     {"FlashKDA#7", "one of two published gates for the other", its_own, kda, "softplus", "gate_of_the_other_kind"},

@@ -82,18 +82,23 @@ class Draws {
     }
     return sums;
   }
-  /// All sites exact but that one. Beside a site that rounds a thousand times more coarsely, accumulators may round as
-  /// they do: without any, the CPU executor computes in long double, ten times slower.
-  tile::SiteTable alone(const tile::SiteTable::Entry& site) const {
+  /// All sites exact but accumulators or, of a format, those that round a thousand times less coarsely than it.
+  tile::SiteTable accumulators(std::optional<Format> beside = {}) const {
     const tile::SiteTable contract = kernel_.policy().sites;
     tile::SiteTable sites = contract.all(Format::exact);
-    if (site.role != tile::Role::accumulator)
-      for (int i = 0; i < contract.size; ++i) {
-        const auto& [name, role, format] = contract.entries[i];
-        if (role == tile::Role::accumulator && unit_roundoff(site.format) > 1000 * unit_roundoff(format))
-          sites.entries[i].format = format;
-      }
-    return sites.with(site.view(), site.format);
+    for (int i = 0; i < contract.size; ++i) {
+      const auto& [name, role, format] = contract.entries[i];
+      if (role != tile::Role::accumulator) continue;
+      if (!beside || unit_roundoff(*beside) > 1000 * unit_roundoff(format)) sites.entries[i].format = format;
+    }
+    return sites;
+  }
+  /// All sites exact but that one. Where accumulators make next to nothing of the error, they round as they do beside a
+  /// coarse site: without any, the CPU executor computes in long double, ten times slower.
+  tile::SiteTable alone(const tile::SiteTable::Entry& site, bool are_exact) const {
+    const bool all_exact = are_exact || site.role == tile::Role::accumulator;
+    const tile::SiteTable others = all_exact ? kernel_.policy().sites.all(Format::exact) : accumulators(site.format);
+    return others.with(site.view(), site.format);
   }
 
  private:
@@ -434,6 +439,8 @@ class Explainer {
 namespace {
 /// Below, it is the accumulators that are left as they are.
 constexpr double least_share = 1e-6;
+/// Of an error, what three digits hide.
+constexpr double unseen_share = 1e-3;
 }  // namespace
 
 Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Problem& problem, int draws) {
@@ -444,11 +451,14 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
   const Draws random(kernel, problem);
   const tile::SiteTable contract = kernel.policy().sites;
   const std::vector<double> total = random.squares(contract, exact, draws);
+  const std::vector<double> of_sums = random.squares(random.accumulators(), exact, draws);
+  bool sums_are_seen = false;
+  for (std::size_t t = 0; t < exact.size(); ++t) sums_are_seen = sums_are_seen || of_sums[t] > unseen_share * total[t];
   const std::vector<tile::SiteTable::Entry> sites = active_sites(kernel, problem);
   std::vector<std::vector<double>> shares;
   std::vector<double> sums(exact.size());
   for (const tile::SiteTable::Entry& site : sites) {
-    shares.push_back(random.squares(random.alone(site), exact, draws));
+    shares.push_back(random.squares(random.alone(site, sums_are_seen), exact, draws));
     for (std::size_t t = 0; t < exact.size(); ++t) {
       double& share = shares.back()[t];
       share = total[t] > 0 ? share / total[t] : 0;

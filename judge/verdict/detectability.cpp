@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "judge/verdict/judge.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
@@ -201,7 +202,7 @@ std::vector<std::string> unseen_inputs(const Room& room, const KernelUnderTest& 
 
 std::string words_of(const MaskFault& mask, std::string_view side) {
   if (mask.keys == 0) return fmt::format("no {} mask", side);
-  std::string words = fmt::format("a mask {} key{} {}", mask.keys, mask.keys == 1 ? "" : "s", side);
+  std::string words = fmt::format("a mask {} {}", counted(mask.keys, "key"), side);
   if (mask.keys == 1) words += fmt::format(" ({} of {} rows alone)", mask.rows, mask.tested);
   return words;
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "files/in_words.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -199,7 +200,7 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i]))
-      return set(Verdict::fail, text(at(i), " is ", got[i], ", not a finite number"));
+      return set(Verdict::fail, text(at(i), " is ", unsigned_nan(got[i]), ", not a finite number"));
   for (std::size_t i = 0; i < got.size(); ++i)
     if (std::isinf(e.sigma[i]))
       return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
@@ -317,7 +318,7 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     j.beyond += excess <= 1 ? 0 : 1, j.excess = std::max(j.excess, excess);
     if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
   }
-  j.relative_error = errors == 0 ? 0 : std::sqrt(errors / values);
+  j.relative_error = errors == 0 ? 0 : unsigned_nan(std::sqrt(errors / values));
   j.max_error = error.value, j.max_error_at = error.at;
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;

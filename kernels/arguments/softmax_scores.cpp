@@ -33,6 +33,7 @@ constexpr Mutant tiled_mutants[] = {
     {"sink_counted_twice", "the sink's weight added twice to the sum", "FlashInfer, split keys"},
     {"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"},
     {"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
+    {"sink_left_out_of_the_backward", "backward: weights whose sum is without the sink", "cudnn-fe#421"},
     {"lse_cotangent_dropped", "backward: d_lse is not read", "FA2, FA3"},
     {"alibi_gradient_of_the_other_form", "d_alibi_slopes of signed distances for absolute ones, and vice versa",
      "FA#2876"},

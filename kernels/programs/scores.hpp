@@ -282,16 +282,15 @@ struct ArgumentScores {
     }
     template <class R_>
     TILE_FN void store_lse(const R_& mass, const R_& m) const {
-      store_lse(b.rows("lse"_s, log_sum, mass, m));
+      write_lse(b.rows("lse"_s, log_sum, mass, m));
     }
+    /// Returns what the backward pass takes off scores.
     template <class R_>
     TILE_FN R_ store_lse(const R_& lse) const {
-      const Real in_base = a.in_base;
-      const Real off = b.planted("lse_off_by_ln_2"_s, Real(0), Real(0.6931471805599453));
-      b.store_row("lse"_s, a.lse, head, row0,
-                  b.rows(
-                      "lse"_s, [=](auto x) { return x * in_base + off; }, lse));
-      return lse;
+      write_lse(lse);
+      if (!a.has_sink || b.planted("sink_left_out_of_the_backward"_s, true, false)) return lse;
+      return b.rows(
+          "lse"_s, [](auto all, auto s) { return all + lg2(1 - ex2(s - all)); }, lse, in_base_2());
     }
     /// delta_i without the cotangent of lse.
     template <class St, class R_>
@@ -339,6 +338,14 @@ struct ArgumentScores {
     }
 
    private:
+    template <class R_>
+    TILE_FN void write_lse(const R_& lse) const {
+      const Real in_base = a.in_base;
+      const Real off = b.planted("lse_off_by_ln_2"_s, Real(0), Real(0.6931471805599453));
+      b.store_row("lse"_s, a.lse, head, row0,
+                  b.rows(
+                      "lse"_s, [=](auto x) { return x * in_base + off; }, lse));
+    }
     TILE_FN Row in_base_2() const {
       const Real log2e_ = b.planted("sink_in_base_e"_s, Real(1.442695040888963407359924681001892137L), Real(1));
       return b.rows(

@@ -322,8 +322,8 @@ class Interpreter {
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
     const bool absorb = node.attributes.absorb;
-    if constexpr (goes_in_place<S>)
-      if (a.size() == 2 && a[0] != a[1] &&
+    if constexpr (goes_in_place<S>)  // unless somebody looks at what the operands were
+      if (culprit_ == nullptr && a.size() == 2 && a[0] != a[1] &&
           (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {
         // Sums and products go where there is room.
         const bool exchanged = op != Op::sub && !absorb && a[0]->reals && !a[0]->layout.is_dense();

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
@@ -250,7 +251,7 @@ std::vector<Type> infer(Op op, const std::vector<std::span<const Type>>& operand
     types = scanned(t, attributes);
   } else {
     const std::size_t arity = arity_of(op);
-    require(t.size() == arity, "takes ", arity, arity == 1 ? " operand, not " : " operands, not ", t.size());
+    require(t.size() == arity, "takes ", counted(arity, "operand"), ", not ", t.size());
     types = {one(op, t, attributes)};
   }
   for (const Type& type : types) require_small(type);

@@ -239,6 +239,39 @@ void unusual_node(const Node& node, const std::vector<int>& steps, const Tell& t
            [n, diagonal](Builder& b, const std::vector<int>& a) { return Solved(b, a).by_steps(n, diagonal); });
 }
 
+/// The axis that a node sums over, "" if it is none or a written one.
+Dim summed_axis(const Node& node, const Block& block) {
+  const std::vector<Dim>& axes = block.type(node.args[0]).axes;
+  if (node.op == Op::sum) return axes[index(node.attributes.axis)];
+  if (node.op != Op::contract) return {};
+  const std::string& spec = node.attributes.spec;
+  const std::string left = spec.substr(0, spec.find(',')), out = spec.substr(spec.find('>') + 1);
+  const std::size_t at = left.find_first_not_of(out);
+  return at == std::string::npos ? Dim{} : axes[at];
+}
+
+/// Sums that are means, and norms that are roots.
+void other_sums(const Node& node, const Block& block, const Tell& tell) {
+  if (!any_of(node.op, {Op::sum, Op::contract})) return;
+  if (node.types[0].axes.empty())
+    tell("root of it", [&node](Builder& b, const std::vector<int>& a) {
+      return b.emit(Op::sqrt, {b.emit(node.op, a, node.attributes)});
+    });
+  const Dim dim = summed_axis(node, block);
+  if (dim.name.empty()) return;
+  tell("mean for the sum", [&node, dim](Builder& b, const std::vector<int>& a) {
+    Attributes along;
+    along.dim = dim;
+    int count = b.emit(Op::real, {b.emit(Op::size, {}, along)});
+    const std::vector<Dim>& axes = node.types[0].axes;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      along.axis = static_cast<int>(i), along.dim = axes[i];
+      count = b.emit(Op::expand, {count}, along);
+    }
+    return b.emit(Op::div, {b.emit(node.op, a, node.attributes), count});
+  });
+}
+
 /// The step whose rows read state k before its update.
 Made stale(const Block& body, int carry, int k) {
   Builder out(body.params);
@@ -316,14 +349,38 @@ std::set<int> made_of(const Block& block, const Node& node) {
 }
 bool is_real(const Block& block, int v) { return block.types(v).size() == 1 && block.type(v).kind == Kind::real; }
 
+/// A factor of one term that multiplies the other one, too: a (S + w) for a S + w.
+void distributed(const Block& block, std::size_t n, const std::string& where, const Found& found) {
+  const Node& node = block.nodes[n];
+  if (!any_of(node.op, {Op::add, Op::sub})) return;
+  for (const std::size_t k : {0, 1}) {
+    const Node* product = block.node(node.args[k]);
+    const int other = node.args[1 - k];
+    if (product == nullptr || product->op != Op::mul || other < block.first() || !is_real(block, other)) continue;
+    for (const int factor : product->args) {
+      if (factor >= other || block.type(factor) != block.type(other)) continue;
+      const Node& term = *block.node(other);
+      offer(found, text(where, " factor ", factor, " of ", other, " as well"), [&] {
+        return read_through(block, n, other, [&](Builder& b, const std::vector<int>& values) {
+          const int made = b.emit(term.op, mapped(term.args, values), term.attributes);
+          return b.emit(Op::mul, {values[index(factor)], made});
+        });
+      });
+    }
+  }
+}
+
 /// Values in the place of others that are made of them, wherever this node is made of those; other parameters.
 void unusual(const Block& block, std::size_t n, const std::string& where, const Found& found,
              const std::vector<int>& steps) {
   const Node& node = block.nodes[n];
   if (node.types[0].kind != Kind::real || node.op == Op::scan) return;
-  unusual_node(node, steps, [&](const std::string& what, const Make& make) {
+  const Tell tell = [&](const std::string& what, const Make& make) {
     offer(found, where + ' ' + what, [&] { return rebuilt(block, n, make); });
-  });
+  };
+  unusual_node(node, steps, tell);
+  other_sums(node, block, tell);
+  distributed(block, n, where, found);
   for (std::size_t k = 0; k < node.args.size(); ++k) {
     const int v = node.args[k];
     for (int p = 0; v < block.first() && p < block.first(); ++p)

@@ -5,11 +5,13 @@ higher powers; `rate`, where there is one, is the program of that coefficient.
 """
 import dataclasses
 import json
+import os
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "python")]
+os.environ.setdefault("ASSAY", str(HERE.parents[1] / "build/assay"))  # for gradients
 
 from assay.language import Program, canonical, declare, gradient, iota, outer, read, scan, where  # noqa: E402
 from assay.language.program import Block, Input  # noqa: E402
@@ -144,7 +146,7 @@ def gradients(function, x, cotangents):
         out = function(Inputs((name, scope.value(i)) for i, name in enumerate(x)))
         out = {name: v for name, v in out.items() if name in cotangents}
         scope.block.results = [lift(v).id for v in out.values()]
-    captured = {f"outer {i}": s.value(v) for i, (s, v) in enumerate(scope.captured)}
+    captured = {f"outer_{i}": s.value(v) for i, (s, v) in enumerate(scope.captured)}
     inputs = [Input(name, v.type) for name, v in x.items()] + [Input(name, v.type, gradient=False) for name, v in captured.items()]
     back = gradient(canonical(Program("inner", inputs, scope.block, list(out))))
     given = {**x, **captured, **{"d_" + name: cotangents[name] for name in out}}

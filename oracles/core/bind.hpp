@@ -353,8 +353,17 @@ struct AnswerParts {
   bool diagnostics = false;  ///< the room's diagnostics.*; an undefined one is NaN
 };
 
+/// Whether reference M derives its gradients; the others say what a mechanism computes, and no more.
+template <class M>
+inline constexpr bool has_backward = requires(const typename M::Options options,
+                                              const typename M::template Inputs<double> in,
+                                              const typename M::template Outputs<double> cotangent) {
+  M::backward(options, in, cotangent);
+};
+
 /// The parts asked for, of all heads, in scalar S; `binding` is a Binding<M, X>. Gradients of shared tensors are summed
-/// over the heads that read them. Throws Refusal (NONFINITE) if an output or gradient overflows.
+/// over the heads that read them, and left out where the reference derives none. Throws Refusal (NONFINITE) if an
+/// output or gradient overflows.
 template <class M, class S, class B>
 BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
   BasicAnswer<S> result;
@@ -401,14 +410,16 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
       if (parts.caches) add_rows(M::caches(binding.options(), in));
     if constexpr (requires { diagnostics(binding.options(), in); })
       if (parts.diagnostics) add_rows(diagnostics(binding.options(), in));
-    if (!parts.gradients) continue;
-    const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
-    binding.for_each(d, [&](const Field& f, const auto& tensor) {
-      const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
-      if (!f.differentiable || absent) return;
-      refuse_overflow("gradients.", f, tensor, head);
-      add(result.gradients, f.name, binding.shape_of(f, tensor), tensor, f.heads, binding.split_by_heads(f), head);
-    });
+    if constexpr (has_backward<M>) {
+      if (!parts.gradients) continue;
+      const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
+      binding.for_each(d, [&](const Field& f, const auto& tensor) {
+        const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
+        if (!f.differentiable || absent) return;
+        refuse_overflow("gradients.", f, tensor, head);
+        add(result.gradients, f.name, binding.shape_of(f, tensor), tensor, f.heads, binding.split_by_heads(f), head);
+      });
+    }
   }
   return result;
 }

@@ -10,7 +10,6 @@
 #include "oracles/scalars/dual.hpp"
 #include "oracles/scalars/precise.hpp"
 #include "oracles/scalars/rational.hpp"
-#include "oracles/scalars/running.hpp"
 #include "oracles/scalars/w2.hpp"
 
 namespace assay {
@@ -32,7 +31,7 @@ std::string to_decimal(const S& x, int digits) {
   return ScalarTraits<S>::format(x, digits);
 }
 
-/// The nearest double. For a Dual or Running, that of its value.
+/// The nearest double. For a Dual, that of its value.
 template <class S>
 double to_double(const S& x) {
   return ScalarTraits<S>::rounded(x);
@@ -65,13 +64,6 @@ struct ScalarTraits<W2> {
   static W2 parse(std::string_view text);
   static std::string format(const W2& x, int digits);
   static double rounded(const W2& x) { return x.hi; }
-};
-
-template <>
-struct ScalarTraits<Running> {
-  static std::string name() { return "running"; }
-  static std::string format(const Running& x, int digits) { return to_decimal(x.value, digits); }
-  static double rounded(const Running& x) { return x.value; }
 };
 
 template <>

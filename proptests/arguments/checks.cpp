@@ -10,7 +10,7 @@
 #include "files/problem_file.hpp"
 #include "judge/court/argument_form.hpp"
 #include "proptests/arguments/kernels.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay::arguments {
@@ -94,22 +94,24 @@ class ArgumentChecks : public CliFiles {
     return run_assay({"check", path("case.safetensors"), path("out.safetensors"), "--no-cache"});
   }
 
-  /// One in nine seeds and bugs of every case, for time; all with ASSAY_EVERY=1 in the environment.
+  /// One in nine seeds and bugs of every case, or more.
   void judge(const std::string& mechanism, const std::vector<Judged>& cases) {
-    OneIn seeds(9), bugs(9);
-    for (const Judged& judged : cases) {
-      for (const std::uint64_t seed : {0, 1, 2}) {
-        if (!seeds.takes()) continue;
-        const Ran healthy = checked(mechanism, judged, seed, "");
-        EXPECT_EQ(healthy.code, 0) << judged.name << ", seed " << seed << ":\n" << healthy.out << healthy.err;
-        EXPECT_NE(healthy.out.find("model"), std::string::npos) << judged.name;
-      }
-      for (const char* bug : judged.bugs) {
-        if (!bugs.takes()) continue;
-        const Ran wrong = checked(mechanism, judged, 0, bug);
-        EXPECT_EQ(wrong.code, 1) << judged.name << " with the bug: " << bug << '\n' << wrong.out << wrong.err;
-      }
-    }
+    Share seeds(9), bugs(9);
+    while (seeds.goes_on())
+      for (const Judged& judged : cases)
+        for (const std::uint64_t seed : {0, 1, 2}) {
+          if (!seeds.takes()) continue;
+          const Ran healthy = checked(mechanism, judged, seed, "");
+          EXPECT_EQ(healthy.code, 0) << judged.name << ", seed " << seed << ":\n" << healthy.out << healthy.err;
+          EXPECT_NE(healthy.out.find("model"), std::string::npos) << judged.name;
+        }
+    while (bugs.goes_on())
+      for (const Judged& judged : cases)
+        for (const char* bug : judged.bugs) {
+          if (!bugs.takes()) continue;
+          const Ran wrong = checked(mechanism, judged, 0, bug);
+          EXPECT_EQ(wrong.code, 1) << judged.name << " with the bug: " << bug << '\n' << wrong.out << wrong.err;
+        }
   }
 };
 

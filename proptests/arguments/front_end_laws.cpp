@@ -98,44 +98,6 @@ TEST_P(FrontEndLaws, PackedSequencesAreSeparateCalls) {
   }
 }
 
-TEST_P(FrontEndLaws, AStateWithValuesFirstIsTransposed) {
-  const Drawn drawn = whole(GetParam());
-  const Problem keys_first = drawn.problem().problem;
-  Problem values_first = keys_first;
-  values_first.params["state_layout"] = std::string("v_first");
-  const auto turn = [](Array& x) {
-    const auto rank = x.shape.size();
-    const int rows = x.shape[rank - 2], cols = x.shape[rank - 1];
-    const std::vector<double> old = x.data;
-    const std::size_t each = static_cast<std::size_t>(rows * cols);
-    for (std::size_t s = 0; s < old.size(); s += each)
-      for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < cols; ++c)
-          x.data[s + static_cast<std::size_t>(c * rows + r)] = old[s + static_cast<std::size_t>(r * cols + c)];
-    std::swap(x.shape[rank - 2], x.shape[rank - 1]);
-  };
-  turn(values_first.inputs.at("initial_state")), turn(values_first.cotangents.at("final_state"));
-  const Answer a = answered(keys_first, GetParam());
-  Answer b = answered(values_first, GetParam());
-  // The judge has states with all axes in front folded: the last two are the state's.
-  turn(b.outputs.at("final_state")), turn(b.gradients.at("initial_state"));
-  EXPECT_EQ(differences(a, b), "");
-}
-
-TEST_P(FrontEndLaws, AStateInsideIsTheLastOneOfTheTokensBefore) {
-  Drawn drawn = whole(GetParam());
-  drawn.params["checkpoint_every"] = 16L;
-  Problem problem = drawn.problem().problem;
-  problem.cotangents.clear();
-  const Answer all = answered(problem, GetParam());
-  problem.params.erase("checkpoint_every");
-  const std::vector<double>& inside = all.outputs.at("checkpoints").data;
-  const Answer first = answered(sequence_of(problem, 0, 0, 16), GetParam());
-  const std::vector<double>& state = first.outputs.at("final_state").data;
-  ASSERT_EQ(inside.size(), 2 * state.size());
-  EXPECT_TRUE(std::equal(state.begin(), state.end(), inside.begin()));
-}
-
 /// Numbers that gates and norms map to numbers that every format has.
 TEST_P(FrontEndLaws, AFrontEndAndARecurrenceAreTheRecurrenceOfItsNumbers) {
   const std::string mechanism = GetParam();

@@ -103,13 +103,6 @@ inline bool agree_in_all(const Json& a, const Json& b) {
       if (b[part].contains(name) && !agree(tensor, b[part][name])) return false;
   return true;
 }
-/// As above, to the digit.
-inline bool identical_in_all(const Json& a, const Json& b) {
-  for (const char* part : {"outputs", "gradients"})
-    for (const auto& [name, tensor] : a[part].items())
-      if (b[part].contains(name) && tensor != b[part][name]) return false;
-  return true;
-}
 
 /// Entries from .. to - 1 along an axis.
 inline Json part_of(const Json& tensor, int from, int to, int axis = 0) {
@@ -124,15 +117,7 @@ inline Json joined(Json a, const Json& b) {
   for (const Json& entry : b) a.push_back(entry);
   return a;
 }
-/// A matrix with its axes exchanged.
-inline Json turned(const Json& matrix) {
-  Json list = Json::array();
-  for (std::size_t j = 0; j < matrix.at(0).size(); ++j) {
-    list.push_back(Json::array());
-    for (const Json& row : matrix) list.back().push_back(row[j]);
-  }
-  return list;
-}
+
 /// All numbers by f.
 template <class F>
 Json mapped(const Json& tensor, F&& f) {
@@ -140,11 +125,6 @@ Json mapped(const Json& tensor, F&& f) {
   Json list = Json::array();
   for (const Json& entry : tensor) list.push_back(mapped(entry, f));
   return list;
-}
-inline Mp100 inner(const Values& a, const Values& b) {
-  Mp100 sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
 }
 inline Values summed(Values a, const Values& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];

@@ -130,5 +130,39 @@ TEST(ArgumentStyles, CodesAndScalesAreTheDrawnOperands) {
   }
 }
 
+/// Lists of a case of that style, one for every row and head of k.
+std::vector<std::vector<double>> lists_in(const char* style) {
+  const std::vector<double> entries = numbers(drawn_in("softmax_attention", style), "topk_indices");
+  constexpr std::size_t lists = 24U * 2U;
+  std::vector<std::vector<double>> all(lists);
+  for (std::size_t i = 0; i < entries.size(); ++i) all[i / (entries.size() / lists)].push_back(entries[i]);
+  return all;
+}
+TEST(ArgumentStyles, ListsAreEmptySomewhereOrEverywhere) {
+  for (const std::vector<double>& list : lists_in("nothing_chosen")) EXPECT_EQ(most(list), -1);
+  const auto some = lists_in("empty_choices");
+  for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(most(some[i]) < 0, i / 2 % 3 == 1) << i;
+  EXPECT_TRUE(std::any_of(some.begin(), some.end(), [](const auto& list) {
+    return list.front() >= 0 && std::find(list.begin(), list.end(), -1) != list.end();
+  }));
+}
+TEST(ArgumentStyles, ListsAreOfLengthsAroundATile) {
+  const std::vector<double> lengths = numbers(drawn_in("softmax_attention", "choice_lengths"), "topk_length");
+  EXPECT_EQ(std::set<double>(lengths.begin(), lengths.end()), (std::set<double>{0, 1, 63, 64, 65}));
+}
+TEST(ArgumentStyles, ListsBeginWithOneKey) {
+  for (const std::vector<double>& list : lists_in("one_key_for_all")) EXPECT_EQ(list.front(), 0);
+}
+TEST(ArgumentStyles, ChosenScoresAreFarApart) {
+  EXPECT_GT(most(answer_to(drawn_in("softmax_attention", "far_choices")).outputs.at("lse").data), 88);
+}
+TEST(ArgumentStyles, KeysThatNobodyChoseAreNaN) {
+  for (const char* style : {"empty_choices", "choice_lengths", "far_choices", "one_key_for_all"}) {
+    const std::vector<double> k = numbers(drawn_in("softmax_attention", style), "k");
+    EXPECT_TRUE(std::any_of(k.begin(), k.end(), [](double x) { return std::isnan(x); })) << style;
+    EXPECT_FALSE(std::all_of(k.begin(), k.end(), [](double x) { return std::isnan(x); })) << style;
+  }
+}
+
 }  // namespace
 }  // namespace assay::arguments

@@ -13,9 +13,8 @@
 #include "kernels/arguments/device_forms.hpp"
 #include "kernels/core/batch.hpp"
 #include "proptests/arguments/tile_cases.hpp"
-#include "proptests/core/one_in.hpp"
 #include "proptests/core/places.hpp"
-#include "reference/core/random.hpp"
+#include "proptests/core/share.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -63,30 +62,33 @@ bool is_asked_for(const ArgumentCase& one) {
 }
 
 TEST_P(TilePrograms, PassUnderContracts) {
-  OneIn sampled(7);
-  for (const ArgumentCase& one : argument_cases(GetParam())) {
-    if (!is_asked_for(one) || !sampled.takes()) continue;
-    const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
-    const std::vector<const char*> contracts = one.name == "sink" ? std::vector{"flash_attention", "torch_sdpa", "fla"}
-                                               : softmax          ? std::vector{"flash_attention"}
-                                                                  : std::vector{name_of(one.request.precision)};
-    for (const char* contract : contracts) {
-      const Judged found = judged(one, *tile::kernel_rooms::with_arguments(GetParam()), "", contract);
-      EXPECT_TRUE(keeps(found)) << one.name << ", " << contract << '\n' << words(found);
+  Share sampled(7);
+  while (sampled.goes_on())
+    for (const ArgumentCase& one : argument_cases(GetParam())) {
+      if (!is_asked_for(one) || !sampled.takes()) continue;
+      const bool softmax = one.request.mechanism == "softmax_attention" && one.request.precision == Format::bf16;
+      const std::vector<const char*> contracts = one.name == "sink"
+                                                     ? std::vector{"flash_attention", "torch_sdpa", "fla"}
+                                                 : softmax ? std::vector{"flash_attention"}
+                                                           : std::vector{name_of(one.request.precision)};
+      for (const char* contract : contracts) {
+        const Judged found = judged(one, *tile::kernel_rooms::with_arguments(GetParam()), "", contract);
+        EXPECT_TRUE(keeps(found)) << one.name << ", " << contract << '\n' << words(found);
+      }
     }
-  }
 }
 TEST_P(TilePrograms, KillTheirMutants) {
-  OneIn sampled(16);
-  for (const ArgumentCase& one : argument_cases(GetParam()))
-    for (const std::string_view mutant : one.mutants) {
-      if (!is_asked_for(one) || !sampled.takes()) continue;
-      const bool is_held_out = has_mutant(held_out_of(GetParam()), mutant);
-      const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : planted_of(GetParam());
-      if (!is_held_out && !has_mutant(room, mutant)) continue;  // of an argument that others take
-      const Judged found = judged(one, room, std::string(mutant), name_of(one.request.precision));
-      EXPECT_EQ(found.verdict, Verdict::fail) << one.name << ", " << mutant << '\n' << words(found);
-    }
+  Share sampled(16);
+  while (sampled.goes_on())
+    for (const ArgumentCase& one : argument_cases(GetParam()))
+      for (const std::string_view mutant : one.mutants) {
+        if (!is_asked_for(one) || !sampled.takes()) continue;
+        const bool is_held_out = has_mutant(held_out_of(GetParam()), mutant);
+        const KernelRoom& room = is_held_out ? held_out_of(GetParam()) : planted_of(GetParam());
+        if (!is_held_out && !has_mutant(room, mutant)) continue;  // of an argument that others take
+        const Judged found = judged(one, room, std::string(mutant), name_of(one.request.precision));
+        EXPECT_EQ(found.verdict, Verdict::fail) << one.name << ", " << mutant << '\n' << words(found);
+      }
 }
 /// Every mutant that a form has is one that some case above kills.
 TEST_P(TilePrograms, HaveNoOtherMutants) {
@@ -115,6 +117,7 @@ arguments::CaseRequest request_with(const std::string& mechanism, const Argument
       {"window_left", {{"window_left", 3L}}},
       {"window_right", {{"window_right", 2L}, {"causal", false}}},
       {"lse_base", words_of({{"lse_base", "2"}})},
+      {"topk_block_size", {{"topk_block_size", 2L}}},
       {"value_dim", {{"value_dim", 2L}}},
       {"scale_block", words_of({{"scale_block", "[2,2]"}})},
       {"state_layout", words_of({{"state_layout", "v_first"}})},
@@ -267,14 +270,16 @@ TEST(PublishedThreads, HaveCasesThatShowThem) {
   EXPECT_GE(planted, 36);
 }
 TEST(PublishedThreads, AreFound) {
-  OneIn sampled(20);
-  std::vector<std::string> names;
-  for (const PublishedThread& thread : published_threads())
-    if (!thread.mutant.empty() && sampled.takes()) names.emplace_back(thread.thread);
-  for (const PublishedTrial& trial : try_published(names, 1, [](std::size_t, std::string_view) {})) {
-    EXPECT_TRUE(passes(trial.healthy)) << trial.thread->thread << '\n' << trial.command;
-    EXPECT_EQ(trial.planted, Verdict::fail) << trial.thread->thread << '\n' << trial.command;
-    EXPECT_NE(trial.reason, "") << trial.thread->thread;
+  Share sampled(20);
+  while (sampled.goes_on()) {
+    std::vector<std::string> names;
+    for (const PublishedThread& thread : published_threads())
+      if (!thread.mutant.empty() && sampled.takes()) names.emplace_back(thread.thread);
+    for (const PublishedTrial& trial : try_published(names, 1, [](std::size_t, std::string_view) {})) {
+      EXPECT_TRUE(passes(trial.healthy)) << trial.thread->thread << '\n' << trial.command;
+      EXPECT_EQ(trial.planted, Verdict::fail) << trial.thread->thread << '\n' << trial.command;
+      EXPECT_NE(trial.reason, "") << trial.thread->thread;
+    }
   }
   EXPECT_THROW(try_published({"FA#1"}, 1, [](std::size_t, std::string_view) {}), InputError);
 }
@@ -420,29 +425,15 @@ TEST_P(TileLaws, PackedSequencesAreSeparateCalls) {
 
 class RecurrentTileLaws : public ::testing::TestWithParam<const char*> {
  protected:
-  std::string mechanism() const { return GetParam(); }
-  Answer chunkwise(const Problem& problem, bool exactly = false) const {
-    const KernelForm& form = form_of(*tile::kernel_rooms::with_arguments(GetParam()), "chunkwise");
-    Policy policy = exactly ? Policy::exact(form.sites) : policy_of(form, Format::bf16);
-    policy.threads = 1;
-    return answer_of_sequences(form, problem, policy, 0);
-  }
-  Problem drawn(Params params, std::vector<std::pair<std::string, std::string>> with = {},
-                const char* style = "normal") const {
+  Answer chunkwise(const Problem& problem) const { return answered(problem, GetParam(), "chunkwise"); }
+  Problem drawn(Params params, std::vector<std::pair<std::string, std::string>> with = {}) const {
     return Drawn{.mechanism = GetParam(),
                  .form = "chunkwise",
                  .shape = equal,
                  .params = std::move(params),
-                 .with = std::move(with),
-                 .style = style}
+                 .with = std::move(with)}
         .problem()
         .problem;
-  }
-  bool takes(std::string_view name) const {
-    const Facts facts = facts_of(GetParam());
-    const auto all = all_arguments();
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Argument& one) { return one.name == name && why_not(facts, one).empty(); });
   }
 };
 INSTANTIATE_TEST_SUITE_P(Arguments, RecurrentTileLaws,
@@ -499,140 +490,6 @@ TEST_P(RecurrentTileLaws, StatesInsideAreFinalStatesOfShorterCalls) {
   const auto one = static_cast<std::ptrdiff_t>(left.size());
   ASSERT_EQ(states.size(), 3 * left.size());
   EXPECT_TRUE(std::equal(left.begin(), left.end(), states.begin() + one));
-}
-TEST_P(RecurrentTileLaws, PackedSequencesAreSeparateCalls) {
-  const Problem packed = drawn({}, {{"cu_seqlens", "0,0,1,18,18,40"}});
-  const Answer whole = chunkwise(packed);
-  const KernelForm& form = form_of(*tile::kernel_rooms::with_arguments(GetParam()), "chunkwise");
-  std::vector<double> o(whole.outputs.at("o").data.size());
-  int row = 0;
-  const auto file = FileCase::of(packed);
-  for (const Problem& one : file->folded_doubles().problems()) {
-    Problem own = one;
-    own.mechanism = mechanism();
-    for (const auto& [name, value] : packed.params) own.params.emplace(name, value);
-    const Answer answer = form.run(own, policy_of(form, Format::bf16), 0);
-    const Array& part = answer.outputs.at("o");
-    const int rows = part.shape[1], width = part.shape[2];
-    for (int h = 0; h < 2; ++h)
-      for (int i = 0; i < rows * width; ++i)
-        o[static_cast<std::size_t>((h * 40 + row) * width + i)] =
-            part.data[static_cast<std::size_t>(h * rows * width + i)];
-    row += rows;
-  }
-  EXPECT_EQ(o, whole.outputs.at("o").data);
-}
-
-/// [1][T][H][..] as [H][T][..], as answers have them.
-Array by_head(const Array& x) {
-  if (x.shape.size() < 3) return x;
-  const auto rows = static_cast<std::size_t>(x.shape[1]), heads = static_cast<std::size_t>(x.shape[2]),
-             each = x.data.size() / (rows * heads);
-  Array y = x;
-  for (std::size_t i = 0; i < x.data.size(); ++i)
-    y.data[(i / each % heads * rows + i / (each * heads)) * each + i % each] = x.data[i];
-  return y;
-}
-/// Numbers that a test has computed in doubles, and how many units each is off by, relative to itself.
-struct Computed {
-  Array numbers, units;
-};
-/// Rows of 16 over sqrt(n^2 + 1/4). The squares, their sum and eps are 17 roundings, of which a root takes half; then
-/// the root and the quotient. A kernel's own is rounded once, to a double.
-Computed normalized(const Array& x) {
-  Computed y{x, x};
-  for (std::size_t row = 0; row < x.data.size(); row += 16) {
-    double squares = 0.25;
-    for (std::size_t c = 0; c < 16; ++c) squares += x.data[row + c] * x.data[row + c];
-    for (std::size_t c = 0; c < 16; ++c)
-      y.numbers.data[row + c] /= std::sqrt(squares), y.units.data[row + c] = 17 / 2.0 + 1 + 1 + 1;
-  }
-  return y;
-}
-/// -e^a_log softplus(a + dt_bias). The sum's rounding moves softplus by no more than itself times |u|; functions of the
-/// library err by two units, and there are three; then a product, and the kernel's rounding.
-Computed log_decays(const Problem& p) {
-  const Array &a = p.inputs.at("a"), &a_log = p.inputs.at("a_log"), &bias = p.inputs.at("dt_bias");
-  const std::size_t inner = a.shape.size() > 3 ? 16 : 1;  // [1][T][H], or [1][T][H][K]
-  Computed y{a, a};
-  for (std::size_t i = 0; i < a.data.size(); ++i) {
-    const std::size_t head = i / inner % 2;
-    const double u = a.data[i] + bias.data[inner == 1 ? head : head * 16 + i % 16];
-    y.numbers.data[i] = -std::exp(a_log.data[head]) * std::log1p(std::exp(u));
-    y.units.data[i] = std::fabs(u) + 3 * 2 + 1 + 1;
-  }
-  return y;
-}
-/// 2 sigmoid(b): an exponential, a sum, a quotient, and the kernel's rounding.
-Computed strengths(const Array& b) {
-  Computed y{b, b};
-  for (std::size_t i = 0; i < b.data.size(); ++i)
-    y.numbers.data[i] = 2 / (1 + std::exp(-b.data[i])), y.units.data[i] = 2 + 1 + 1 + 1;
-  return y;
-}
-/// <cotangents, outputs>, and the sum of the products' sizes.
-std::pair<double, double> projected(const Problem& problem, const Answer& answer) {
-  double sum = 0, size = 0;
-  for (const char* name : {"o", "final_state"}) {
-    const bool rows = name == std::string_view("o");
-    const Array& given = problem.cotangents.at(name);
-    const std::vector<double> c = rows ? by_head(given).data : given.data, &y = answer.outputs.at(name).data;
-    for (std::size_t i = 0; i < y.size(); ++i) sum += c[i] * y[i], size += std::fabs(c[i] * y[i]);
-  }
-  return {sum, size};
-}
-
-/// What a front end makes, in doubles, handed to the recurrence: the fused kernel's answer, without roundings. Seen
-/// through cotangents, it moves by no more than the gradients of the recurrence's inputs times what these are off by.
-/// Outputs become doubles on both sides, and the test sums so many of them; on the way are long doubles, of which 2,048
-/// roundings are one of a double: up to 2,048 for an output.
-TEST_P(RecurrentTileLaws, AFrontEndAndTheRecurrenceAreTheFusedKernel) {
-  Params params = words_of({{"l2_norm", "root"}, {"l2_eps", "0.25"}});
-  if (takes("gate")) params["gate"] = std::string("softplus");
-  if (takes("beta_gate")) params["beta_gate"] = std::string("sigmoid"), params["beta_scale"] = std::string("2");
-  Problem fused = drawn(params), plain = fused;
-  std::map<std::string, Computed> computed;
-  for (const char* name : {"q", "k", "p"})
-    if (fused.inputs.contains(name)) computed[name] = normalized(fused.inputs.at(name));
-  if (takes("gate")) computed["log_decay"] = log_decays(fused);
-  if (takes("beta_gate")) computed["beta"] = strengths(fused.inputs.at("b"));
-  for (const char* name : {"a", "a_log", "dt_bias", "b"}) plain.inputs.erase(name);
-  for (const auto& [name, numbers] : computed) plain.inputs[name] = numbers.numbers;
-  for (const char* name : {"l2_norm", "l2_eps", "gate", "beta_gate", "beta_scale"}) plain.params.erase(name);
-  plain.params["state_layout"] = std::string("k_first");  // of a case with arguments still
-  fused.cotangents.clear();
-  const Answer a = chunkwise(fused, true);
-  const double v = unit_roundoff(Format::fp64);
-  for (int draw = 0; draw < 4; ++draw) {  // as drawn, and with other signs
-    const Stream signs(static_cast<std::uint64_t>(draw), "signs");
-    for (auto& [name, array] : plain.cotangents)
-      for (std::size_t i = 0; draw > 0 && i < array.data.size(); ++i)
-        if (signs.uniform(i) < 0.5) array.data[i] = -array.data[i];
-    const Answer b = chunkwise(plain, true);
-    const auto [fused_sum, fused_size] = projected(plain, a);
-    const auto [plain_sum, plain_size] = projected(plain, b);
-    const auto terms = static_cast<double>(b.outputs.at("o").data.size() + b.outputs.at("final_state").data.size());
-    double allowed = (1 + 1 + terms) * v * (fused_size + plain_size);
-    for (const auto& [name, numbers] : computed) {
-      const std::vector<double> x = by_head(numbers.numbers).data, units = by_head(numbers.units).data,
-                                &g = b.gradients.at(name).data;
-      for (std::size_t i = 0; i < x.size(); ++i) allowed += std::fabs(g[i] * x[i]) * units[i] * v;
-    }
-    EXPECT_NEAR(fused_sum, plain_sum, allowed) << draw;
-  }
-}
-/// A threshold above every number is none; below every number softplus is the number itself.
-TEST_P(RecurrentTileLaws, SoftplusHasItsThreshold) {
-  if (!takes("gate")) return;
-  const auto with = [&](Params more) {
-    Params params = words_of({{"gate", "softplus"}});
-    params.merge(more);
-    return drawn(params);
-  };
-  const Answer exact = chunkwise(with({})), above = chunkwise(with(words_of({{"softplus_threshold", "1000"}})));
-  EXPECT_EQ(differences(exact, above), "");
-  const Answer twenty = chunkwise(with(words_of({{"softplus_threshold", "0"}})));
-  EXPECT_NE(differences(exact, twenty), "");
 }
 
 }  // namespace

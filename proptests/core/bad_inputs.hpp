@@ -56,15 +56,3 @@ std::string heads_must_divide(const Room& room);
 std::string overflow_names_the_first_token(const Room& room);
 
 }  // namespace assay::bad_inputs
-
-/// One of these as a test of a room.
-#define ASSAY_REFUSES(mechanism, law) \
-  TEST(mechanism##_bad_inputs, law) { EXPECT_EQ(::assay::bad_inputs::law(::assay::listed_room(#mechanism)), ""); }
-
-/// The whole table for a room that reads a state.
-#define ASSAY_REFUSES_BAD_INPUTS(mechanism)        \
-  ASSAY_REFUSES(mechanism, numbers_must_be_finite) \
-  ASSAY_REFUSES(mechanism, shapes_must_fit)        \
-  ASSAY_REFUSES(mechanism, empty_extents)          \
-  ASSAY_REFUSES(mechanism, heads_must_divide)      \
-  ASSAY_REFUSES(mechanism, overflow_names_the_first_token)

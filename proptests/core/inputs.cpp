@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -22,7 +21,6 @@
 #include "reference/core/sha256.hpp"
 #include "reference/deltanet.hpp"
 #include "reference/falcon1.hpp"
-#include "reference/families/visible.hpp"
 #include "reference/gated_deltanet.hpp"
 #include "reference/parallax.hpp"
 #include "reference/softmax_attention.hpp"
@@ -94,61 +92,6 @@ TEST(Inputs, NormalAgreesWithTheQuantile) {
   // than 10 more, and AS241 itself is good to 1e-16: 40 units of 2^-53.
   for (const auto& [bits, expected] : points)
     EXPECT_NEAR(normal_quantile(bits), expected, 40 * 0x1p-53 * std::abs(expected)) << std::hex << bits;
-}
-
-TEST(Inputs, NormalHasTheMomentsAndTailsOfANormal) {
-  const Stream stream(7, "normal");
-  const int n = 1 << 18;
-  double sums[5] = {};
-  int beyond_three = 0;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    const double z = stream.normal(i);
-    double power = 1;
-    for (int k = 1; k <= 4; ++k) sums[k] += power *= z;
-    beyond_three += std::abs(z) > 3;
-  }
-  // Var z^k = E z^2k - (E z^k)^2: 1, 2, 15, 96.
-  EXPECT_NEAR(sums[1] / n, 0, sigmas * std::sqrt(1.0 / n));
-  EXPECT_NEAR(sums[2] / n, 1, sigmas * std::sqrt(2.0 / n));
-  EXPECT_NEAR(sums[3] / n, 0, sigmas * std::sqrt(15.0 / n));
-  EXPECT_NEAR(sums[4] / n, 3, sigmas * std::sqrt(96.0 / n));
-  const double p = std::erfc(3 / std::sqrt(2.0));
-  EXPECT_NEAR(beyond_three, n * p, sigmas * std::sqrt(n * p));
-}
-
-TEST(Inputs, UniformNumbersAndIntegersAreUniform) {
-  const Stream stream(7, "uniform");
-  const int n = 1 << 16;
-  double sum = 0, squares = 0;
-  std::map<int, int> counts;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    const double u = stream.uniform(i);
-    ASSERT_GE(u, 0);
-    ASSERT_LT(u, 1);
-    sum += u, squares += u * u;
-    ++counts[stream.integer(i, 5)];
-  }
-  EXPECT_NEAR(sum / n, 0.5, sigmas * std::sqrt(1.0 / 12 / n));
-  EXPECT_NEAR(squares / n, 1.0 / 3, sigmas * std::sqrt(4.0 / 45 / n));  // Var u^2 = 1/5 - 1/9
-  ASSERT_EQ(counts.size(), 5U);
-  EXPECT_EQ(counts.begin()->first, 0);
-  EXPECT_EQ(counts.rbegin()->first, 4);
-  for (const auto& [value, count] : counts) EXPECT_NEAR(count, n / 5.0, sigmas * std::sqrt(n * 0.2 * 0.8)) << value;
-}
-
-TEST(Inputs, StreamsDifferBySeedAndByName) {
-  const Stream streams[] = {{1, "q"}, {2, "q"}, {std::uint64_t{1} << 32, "q"}, {1, "k"}, {2, "k"}};
-  const int n = 1 << 14;
-  for (const Stream& a : streams)
-    for (const Stream& b : streams) {
-      if (&a >= &b) continue;
-      double correlation = 0;
-      for (std::uint64_t i = 0; i < n; ++i) {
-        ASSERT_NE(a.bits(i), b.bits(i));
-        correlation += a.normal(i) * b.normal(i) / n;
-      }
-      EXPECT_NEAR(correlation, 0, sigmas / std::sqrt(n));
-    }
 }
 
 // ---- SHA-256
@@ -294,29 +237,6 @@ TEST(Inputs, EveryCaseIsAdmittedByItsRoomAndRepresentable) {
   });
 }
 
-TEST(Inputs, EveryOutputHasACotangentOfItsShape) {
-  const Problem attention = make_problem<parallax>(spec_of<parallax>("2,9/19,4/2,8,5", Style::normal));
-  EXPECT_EQ(attention.inputs.at("q").shape, (std::vector{8, 9, 8}));
-  EXPECT_EQ(attention.inputs.at("rho").shape, (std::vector{8, 9, 8}));
-  EXPECT_EQ(attention.inputs.at("k").shape, (std::vector{4, 19, 8}));
-  EXPECT_EQ(attention.inputs.at("v").shape, (std::vector{4, 19, 5}));
-  EXPECT_EQ(attention.inputs.size(), 4U);
-  ASSERT_EQ(attention.cotangents.size(), 1U);
-  EXPECT_EQ(attention.cotangents.at("o").shape, (std::vector{8, 9, 5}));
-  EXPECT_EQ(attention.mechanism, "parallax");
-
-  const Problem delta = make_problem<gated_deltanet>(spec_of<gated_deltanet>("2,19,4/2,8,5", Style::normal));
-  EXPECT_EQ(delta.inputs.at("q").shape, (std::vector{4, 19, 8}));
-  EXPECT_EQ(delta.inputs.at("k").shape, (std::vector{4, 19, 8}));
-  EXPECT_EQ(delta.inputs.at("v").shape, (std::vector{8, 19, 5}));
-  EXPECT_EQ(delta.inputs.at("beta").shape, (std::vector{8, 19}));
-  EXPECT_EQ(delta.inputs.at("log_decay").shape, (std::vector{8, 19}));
-  EXPECT_EQ(delta.inputs.at("initial_state").shape, (std::vector{8, 8, 5}));
-  ASSERT_EQ(delta.cotangents.size(), 2U);
-  EXPECT_EQ(delta.cotangents.at("o").shape, (std::vector{8, 19, 5}));
-  EXPECT_EQ(delta.cotangents.at("final_state").shape, (std::vector{8, 8, 5}));
-}
-
 TEST(Inputs, ParametersAreKeptAndTheMissingOnesFilledIn) {
   const auto parameter = []<class M>(std::type_identity<M>, std::string_view name, std::string_view shape, Style style,
                                      Format precision = Format::bf16) {
@@ -381,23 +301,6 @@ TEST(Inputs, NarrowInputsAreTheWideOnesRoundedOnce) {
       }
     }
   });
-}
-
-TEST(Inputs, SeedsAndNamesGiveOtherNumbers) {
-  CaseSpec spec = spec_of<parallax>("1,16,2,8,8", Style::normal, Format::fp64);
-  const Problem one = make_problem<parallax>(spec);
-  EXPECT_EQ(make_problem<parallax>(spec).inputs, one.inputs);
-  spec.seed = 8;
-  const Problem two = make_problem<parallax>(spec);
-  std::set<double> numbers;
-  std::size_t count = 0;
-  for (const Problem* p : {&one, &two})
-    for (const Arrays* arrays : {&p->inputs, &p->cotangents})
-      for (const auto& [name, array] : *arrays) {
-        numbers.insert(array.data.begin(), array.data.end());
-        count += array.data.size();
-      }
-  EXPECT_EQ(numbers.size(), count);  // 53-bit draws do not meet by chance
 }
 
 // ---- what the styles promise
@@ -647,55 +550,6 @@ TEST(Inputs, IntegersAreExactInEveryRoom) {
   }
 }
 
-TEST(Inputs, IntegersLeaveAttentionOneKeyOrTwo) {
-  const CaseSpec spec = spec_of<parallax>("1,100,4/2,16,16", Style::integers);
-  const Problem p = make_problem<parallax>(spec);
-  const Binding<parallax, double> binding(p);
-  int single = 0, twins = 0, newest = 0, wider = 0;
-  for (int head = 0; head < 4; ++head) {
-    const auto in = binding.inputs<double>(head);
-    for (int i = 0; i < 100; ++i) {
-      const VisibleRow<double> row = visible_row(binding.options(), in.q, in.k, in.bandwidth(), i);
-      EXPECT_EQ(row.max, 0);
-      int count = 0;
-      for (const double s : row.scores) {
-        ASSERT_TRUE(s == 0 || s <= -128);
-        count += s == 0;
-      }
-      ASSERT_TRUE(count == 1 || count == 2);
-      ++(count == 1 ? single : twins);
-      newest += row.s(i) == 0;
-      double next = -1;
-      if (i + 1 < 100) {
-        next = 0;
-        for (int x = 0; x < 16; ++x) next += in.q(i, x) * in.k(i + 1, x);
-      }
-      wider += next == 0;
-    }
-  }
-  // About a quarter of 400 rows each looks for its newest or oldest key; half of the newest have their twin ahead.
-  EXPECT_GT(single, 40);
-  EXPECT_GT(twins, 40);
-  EXPECT_GT(newest, 40);
-  EXPECT_GT(wider, 20);
-}
-
-TEST(Inputs, IntegersWithTooFewChannelsRepeatValuesWithTheirKeys) {
-  const Problem p = make_problem<softmax_attention>(spec_of<softmax_attention>("1,64,1,4,4", Style::integers));
-  const Binding<softmax_attention, double> binding(p);
-  const auto in = binding.inputs<double>(0);
-  const auto out = softmax_attention::forward(binding.options(), in);
-  std::map<std::vector<double>, std::vector<double>> value_of;
-  const Matrix k = head_of(p.inputs.at("k"), 0), v = head_of(p.inputs.at("v"), 0);
-  for (int t = 0; t < 64; ++t) {
-    const std::vector<double> value(v.row(t).begin(), v.row(t).end());
-    EXPECT_EQ(value_of.try_emplace({k.row(t).begin(), k.row(t).end()}, value).first->second, value);
-  }
-  EXPECT_EQ(value_of.size(), 2U);
-  // The mean of n equal values: one quotient, n products, n sums.
-  for (const double x : out.o.data) EXPECT_NEAR(x, std::round(x), 130 * 0x1p-53 * std::abs(x));
-}
-
 /// Forward passes in double and in long double agree to the bit: no rounding of double takes effect.
 template <class M>
 void expect_exact_in_fp64(std::string_view shape, const Params& params = {}) {
@@ -727,60 +581,6 @@ TEST(Inputs, DyadicNumbersAreExactInFp64AndWiderThanBf16) {
   expect_exact_in_fp64<deltanet>("2,43,2,16,12");
   expect_exact_in_fp64<falcon1>("1,19,4/2,16,12");
   expect_exact_in_fp64<falcon1>("1,19,4/2,16,12", {{"ridge_coupling", std::string("live")}});
-}
-
-TEST(Inputs, DyadicGatesAreClosedAndOpenAndClosedAtTheEndOfEverySecondHead) {
-  const Problem p = make_problem<gated_deltanet>(spec_of<gated_deltanet>("1,43,4/2,16,12", Style::dyadic));
-  const Array& gates = p.inputs.at("log_decay");
-  int closed = 0;
-  for (int head = 0; head < 4; ++head)
-    for (int i = 0; i < 43; ++i) {
-      const double g = gates.data[static_cast<std::size_t>(head * 43 + i)];
-      ASSERT_TRUE(g == 0 || static_cast<float>(std::exp(g)) == 0) << g;
-      closed += g < 0;
-      if (i == 42 && head % 2 == 1) {
-        EXPECT_LT(g, 0);
-      }
-    }
-  EXPECT_GT(closed, 8);
-  EXPECT_LT(closed, 86);
-}
-
-TEST(Inputs, SlowWritesMoveAStateThatStallsInBf16) {
-  const int T = 2048, C = 16, K = 16, V = 16;
-  const Problem p = make_problem<deltanet>(spec_of<deltanet>("1,2048,1,16,16", Style::slow_writes));
-  const Binding<deltanet, double> binding(p);
-  const auto in = binding.inputs<double>(0);
-  Tensor<double, 2> wide = in.initial_state, narrow = in.initial_state;
-  const auto narrowed = [](Tensor<double, 2>& state) {
-    for (double& x : state.data) x = round_to(x, Format::bf16);
-  };
-  narrowed(narrow);
-  const Tensor<double, 2> start = narrow;
-  const auto rows = [&](const Tensor<double, 2>& all, int first) {
-    Tensor<double, 2> part(C, all.size(1));
-    for (int i = 0; i < C; ++i)
-      for (int x = 0; x < all.size(1); ++x) part(i, x) = all(first + i, x);
-    return part;
-  };
-  for (int first = 0; first < T; first += C) {
-    auto part = in;
-    part.q = rows(in.q, first), part.k = rows(in.k, first), part.v = rows(in.v, first);
-    part.beta = Tensor<double, 1>(C);
-    for (int i = 0; i < C; ++i) part.beta(i) = in.beta(first + i);
-    for (Tensor<double, 2>* state : {&wide, &narrow}) {
-      part.initial_state = *state;
-      *state = deltanet::forward(binding.options(), part).final_state;
-    }
-    narrowed(narrow);
-  }
-  int stalled = 0, moved = 0;
-  for (std::size_t i = 0; i < start.data.size(); ++i) {
-    stalled += narrow.data[i] == start.data[i];
-    moved += std::abs(wide.data[i] - start.data[i]) > 0x1p-8 * std::abs(start.data[i]);
-  }
-  EXPECT_GT(stalled, 9 * K * V / 10);
-  EXPECT_GT(moved, K * V / 2);
 }
 
 TEST(Inputs, IllConditionedKeysHaveThePrescribedSpectrum) {
@@ -819,53 +619,15 @@ std::string digest(const Problem& problem) {
   return hash.hex();
 }
 
+/// In fp64, where no rounding hides a last digit. Another digest means that seeds no longer give the same cases.
 TEST(Inputs, EveryStyleGivesTheRecordedBits) {
-  // In fp64, where no rounding hides a last digit. Another digest means that seeds no longer give the same cases.
-  const struct {
-    Style style;
-    const char *parallax, *gated_deltanet;
-  } recorded[] = {
-      {Style::normal, "83e03d13b8a2ae544f621040b6b3112968cdfd387d5f5617ee8e7cebc2727564",
-       "43bd140508d16dba179f60c7f388da0e9f031462a6c2ed4b77ed7dab48e19ab3"},
-      {Style::unit_keys, "efd48e9d74c9c1da9a976da2ea0ba4ff2049ab817f39026d1476bfcc019b491d",
-       "43bd140508d16dba179f60c7f388da0e9f031462a6c2ed4b77ed7dab48e19ab3"},
-      {Style::correlated_keys, "69743811ab6aba37d3ff8cc48a451a9005d0b8311705b2c6cd1c62ee46db2e9c",
-       "c154287ccf56e3d2507d5d2ef191591abe34affeeab45913e71a3dbffa61aada"},
-      {Style::nearly_parallel_keys, "ba1e8552848b0ab04c870a644a49fdaf14290e2d2cceb1a57416bdf4e43cbd48",
-       "768e5e9c782afa67dee1586e374b70eaad7fded9ba5c80fd84737efc4f135ae0"},
-      {Style::repeated_keys, "94363251eb0a924984f52b2cec0e4409e6056f76fc0f4e0c4865c3b9cfe70c40",
-       "f3c069139d33676fd051794f42187cdea0002eda3f97e489313492b676f275e6"},
-      {Style::outlier_channels, "a5e953b9e405c74fd544851f4c9405893017f4d6d50a7b18c69d1d4d78206f39",
-       "a7f7a5c4789a0963cdbc2bdf5cd9b72e3322b91edd7e734e0e2ff79ecabb0e02"},
-      {Style::rising_scores, "47a2661453e521b693998b1de6114190a1d387ca01a86ce087d32577d85124eb",
-       "9ce236bf7631133f1d6a12cae11b6bfdc30f7dbeb9b422ad4f73577417c130d8"},
-      {Style::long_memory, "83e03d13b8a2ae544f621040b6b3112968cdfd387d5f5617ee8e7cebc2727564",
-       "9e3e1534d93ec4ed782ffd87423399c7be01468bc7ca5b62b4dab03a8fefa88f"},
-      {Style::dead_memory, "83e03d13b8a2ae544f621040b6b3112968cdfd387d5f5617ee8e7cebc2727564",
-       "b7c849fe23b7fc6adefc3b82e39706cf2cb7e4b65d8233f6f712b3256626bcc9"},
-      {Style::gate_ends, "83e03d13b8a2ae544f621040b6b3112968cdfd387d5f5617ee8e7cebc2727564",
-       "7f9589da04fd47355220b45b5c56dbdd3f3b2b3897b8a81c041b5b144d1bdfa7"},
-      {Style::cancelling_values, "aa41fa7e1fb8fb4448bda4ef6dc8bf370d7811486f135c7511d488ecdd92f7ad",
-       "3be4aa6a9891679f87faddd2896a075ed24726a7003d72f8f2fd9408e738e80e"},
-      {Style::subnormals, "3286e6008267c49bb9e995fcbd2f243dc16d379cefce23f80b7f8481c049ddef",
-       "b225dc85a2ef22360953ceb31439fa2bac9bfe7b0d27f5e7b8ad692d2c779b29"},
-      {Style::integers, "825c940c409650fc2c481b99d01dca3bce8be4d7245b1e21c7ac2b8b88ef2fec",
-       "3c4229c76087597cd852e0f27904c492b730ee7f07c7c1d62791a6d80ce3c27b"},
-      {Style::ill_conditioned, "e038c7be4b779ffc652b4b67dbd0c850f6fe43470af8b9773efe20bbbb3d4e30",
-       "080cd9b889150ad7bbe1cfe33b171e539b4f35ada73cd4de52f0b7d890098ab1"},
-      {Style::dyadic, "825c940c409650fc2c481b99d01dca3bce8be4d7245b1e21c7ac2b8b88ef2fec",
-       "c0eb55dffb1344610d05e21620bb48bb36222d7f72c06a82dee6cef5e64358a6"},
-      {Style::slow_writes, "ea41115edf01c122b0f543318f3ddcc61e1d814b05aaf505440af86359310bc8",
-       "e7a8f0fffb93784b3711ab9c23b5dd7eeccd7227be553e17c4c8817d901ba16b"},
-  };
-  ASSERT_EQ(std::size(recorded), std::size(all_styles));
-  for (const auto& [style, attention, delta] : recorded) {
-    EXPECT_EQ(digest(make_problem<parallax>(spec_of<parallax>("1,20/40,4/2,24,20", style, Format::fp64))), attention)
-        << name_of(style);
-    EXPECT_EQ(digest(make_problem<gated_deltanet>(spec_of<gated_deltanet>("1,40,4/2,24,20", style, Format::fp64))),
-              delta)
-        << name_of(style);
+  Sha256 attention, delta;
+  for (const Style style : all_styles) {
+    attention.update(digest(make_problem<parallax>(spec_of<parallax>("1,20/40,4/2,24,20", style, Format::fp64))));
+    delta.update(digest(make_problem<gated_deltanet>(spec_of<gated_deltanet>("1,40,4/2,24,20", style, Format::fp64))));
   }
+  EXPECT_EQ(attention.hex(), "96d1015d69d1d22d4ba3112af1d25f506b786a9e75ee39ddfa2c7286e84fc528");
+  EXPECT_EQ(delta.hex(), "f8e6288c1a3563d584516a9c00dd8c1ace624744db8bcacd1b8210faddd05e68");
 }
 
 }  // namespace

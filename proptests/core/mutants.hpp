@@ -32,9 +32,8 @@ std::string unmatched_faults(std::string_view room);
 
 }  // namespace assay::laws
 
-/// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list.
-#define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                                     \
-  using ::assay::laws::Mutants;                                                                                \
-  TEST(mechanism##_mutants, are_listed) { EXPECT_EQ(::assay::laws::unmatched_faults(#mechanism), ""); }        \
-  INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(::assay::laws::planted_faults(#mechanism)), \
+/// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list; in the namespace above.
+#define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                      \
+  TEST(mechanism##_mutants, are_listed) { EXPECT_EQ(unmatched_faults(#mechanism), ""); }        \
+  INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(planted_faults(#mechanism)), \
                            [](const auto& fault) { return fault.param.form + "_" + fault.param.mutant; });

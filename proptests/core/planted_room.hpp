@@ -1,5 +1,6 @@
 #pragma once
 // The references with the faults they plant (reference/core/planted.hpp), behind the registry's own interface.
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -19,6 +20,15 @@ struct PlantedRoom {
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
   std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
 };
+
+/// Those of reference M; it may plant none.
+template <class M>
+std::vector<Fault> faults_of() {
+  if constexpr (requires { M::faults; })
+    return {std::begin(M::faults), std::end(M::faults)};
+  else
+    return {};
+}
 
 /// All rooms, in the order of mechanisms.def.
 std::span<const PlantedRoom* const> planted_rooms();
@@ -59,6 +69,18 @@ class WithFaults final : public LikeRoom {
     return planted_.slopes(p, tangent);
   }
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& p) const override { return planted_.enclosed(p); }
+
+ private:
+  const PlantedRoom& planted_;
+};
+
+/// A room with slopes by its reference's dual numbers.
+class WithSlopesOfReference final : public LikeRoom {
+ public:
+  WithSlopesOfReference(const Room& room, const PlantedRoom& planted) : LikeRoom(room), planted_(planted) {}
+  BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override {
+    return planted_.slopes(p, tangent);
+  }
 
  private:
   const PlantedRoom& planted_;

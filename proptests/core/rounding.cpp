@@ -265,47 +265,19 @@ TEST(Rounding, NeighboursAndMidpointsOfEveryCodedFormat) {
   }
 }
 
-// The same by definition, without any rounding formula: midpoints go to the even code, their neighbours to the nearer.
-TEST(Rounding, TiesGoToTheEvenCode) {
-  for (const Format format : coded) {
-    const std::vector<double> values = grid(format);
-    for (std::size_t i = 0; i + 1 < values.size(); ++i) {
-      const double midpoint = 0.5 * (values[i] + values[i + 1]);
-      ASSERT_EQ(round_to(midpoint, format), values[i + i % 2]) << name_of(format) << ' ' << midpoint;
-      ASSERT_EQ(round_to(std::nextafter(midpoint, 0.0), format), values[i]);
-      ASSERT_EQ(round_to(std::nextafter(midpoint, inf), format), values[i + 1]);
-      ASSERT_EQ(round_to(std::nextafter(values[i + 1], 0.0), format, Rounding::toward_zero), values[i]);
-    }
-  }
-}
-
-TEST(Rounding, OverflowBeginsAtTheMidpointBeyondTheLargest) {
+// From the midpoint beyond the largest number on, to infinity.
+TEST(Rounding, OverflowsAsIntegerArithmeticDoes) {
+  Disagreements bad;
   for (const Format format : narrow) {
     const FormatInfo f = info(format);
-    const double step = std::ldexp(1.0, f.max_exponent - f.mantissa_bits), midpoint = f.max_finite + 0.5 * step;
-    // The largest significand is odd, so the midpoint overflows; e4m3's is even, so it does not.
-    const double below = f.has_infinity ? std::nextafter(midpoint, 0.0) : midpoint;
-    const double above = f.has_infinity ? midpoint : std::nextafter(midpoint, inf);
-    const double unbounded = f.has_infinity ? inf : nan;
-    for (const double sign : {1.0, -1.0}) {
-      const auto at = [&](double x, Overflow overflow, Rounding rounding) {
-        return round_to(sign * x, format, overflow, rounding);
-      };
-      EXPECT_EQ(at(below, Overflow::ieee, Rounding::nearest_even), sign * f.max_finite) << name_of(format);
-      for (const double x : {above, 2 * f.max_finite, 0x1p1000, std::numeric_limits<double>::max(), inf}) {
-        EXPECT_TRUE(same(at(x, Overflow::ieee, Rounding::nearest_even), std::copysign(unbounded, sign)))
-            << name_of(format) << ' ' << x;
-        EXPECT_EQ(at(x, Overflow::saturate, Rounding::nearest_even), sign * f.max_finite)
-            << name_of(format) << ' ' << x;
-        EXPECT_EQ(at(x, Overflow::saturate, Rounding::toward_zero), sign * f.max_finite) << name_of(format) << ' ' << x;
-        const double truncated = std::isinf(x) ? unbounded : f.max_finite;
-        EXPECT_TRUE(same(at(x, Overflow::ieee, Rounding::toward_zero), std::copysign(truncated, sign)))
-            << name_of(format) << ' ' << x;
-      }
-      EXPECT_TRUE(same(round_to(sign * inf, format), f.bits == 8 ? sign * f.max_finite : sign * inf))
-          << name_of(format);
-    }
+    const double midpoint = f.max_finite + std::ldexp(0.5, f.max_exponent - f.mantissa_bits);
+    for (const double size : {std::nextafter(midpoint, 0.0), midpoint, std::nextafter(midpoint, inf), 2 * f.max_finite,
+                              0x1p1000, std::numeric_limits<double>::max(), inf})
+      for (const double x : {size, -size})
+        for (const Overflow overflow : {Overflow::saturate, Overflow::ieee})
+          for (const Rounding rounding : all_roundings) bad.check(x, format, overflow, rounding, 1ull << 63);
   }
+  EXPECT_EQ(bad.count, 0) << "of " << bad.cases << "; first: " << bad.first;
 }
 
 TEST(Rounding, KeepsSignedZeroAndNaN) {
@@ -402,85 +374,6 @@ TEST(Rounding, RandomBitsAreSplitMix64) {
   EXPECT_EQ(random.next(), 0x06c45d188009454f);
   EXPECT_EQ(random.counter, 3);
   EXPECT_EQ(random.at(1), 0x6e789e6aa1b965f4);
-}
-
-// The share of 2^12 evenly spread random words that round a positive x up, away from `lower`.
-constexpr int words = 4096;
-double share_up(double x, double lower, Format format, Rounding rounding) {
-  int up = 0;
-  for (std::uint64_t i = 0; i < words; ++i)
-    up += round_to(x, format, Overflow::ieee, rounding, i << 52 | 1ull << 51) > lower;
-  return static_cast<double>(up) / words;
-}
-
-// Evenly spread words count up = ceil or floor of words * probability, as an event {u > t} holds for a run of them.
-TEST(Rounding, StochasticGoesUpAsOftenAsTheFractionSays) {
-  for (const Format format : coded) {
-    const std::vector<double> values = grid(format);
-    const std::size_t stride = values.size() > 256 ? values.size() / 61 : 1;
-    for (std::size_t i = 0; i + 1 < values.size(); i += stride)
-      for (const double fraction : {0.0, 0x1p-30, 0.125, 0.3, 0.5, 0.75, 0.99}) {
-        const double spacing = values[i + 1] - values[i], x = values[i] + fraction * spacing;
-        const double position = (x - values[i]) / spacing;
-        EXPECT_NEAR(share_up(x, values[i], format, Rounding::stochastic), position, 1.0 / words)
-            << name_of(format) << ' ' << x;
-      }
-  }
-}
-
-// As the generator draws them. With n draws the count is binomial(n, fraction); by Hoeffding it leaves n * fraction by
-// more than n * t with probability at most 2 exp(-2 n t^2), so t = sqrt(ln(2 / alpha) / 2n) gives a false alarm alpha.
-TEST(Rounding, StochasticIsUnbiasedUnderTheGenerator) {
-  constexpr int n = 1 << 18;
-  const double alpha = 1e-9, t = std::sqrt(std::log(2 / alpha) / (2.0 * n));
-  for (const Format format : narrow) {
-    const FormatInfo f = info(format);
-    RandomBits random{static_cast<std::uint64_t>(format) + 99};
-    for (const double lower : {1.0, f.max_finite / 2, std::ldexp(1.0, f.min_exponent), 3 * f.min_positive, 0.0})
-      for (const double fraction : {0x1p-12, 0.3, 0.5, 0.8}) {
-        const double spacing =
-            std::max(std::ldexp(1.0, std::ilogb(std::max(lower, f.min_positive)) - f.mantissa_bits), f.min_positive);
-        const double x = -(lower + fraction * spacing);
-        const double upper = lower + spacing, position = (-x - lower) / spacing;
-        std::vector<double> y(n, x);
-        round_span(y.data(), n, format, Rounding::stochastic, random);
-        const auto ups = std::count(y.begin(), y.end(), -upper), downs = std::count(y.begin(), y.end(), -lower);
-        ASSERT_EQ(ups + downs, n) << name_of(format) << ' ' << x << ": a value that is neither neighbour";
-        EXPECT_NEAR(static_cast<double>(ups) / n, position, t) << name_of(format) << ' ' << x;
-      }
-  }
-}
-
-TEST(Rounding, JitterIsStochasticAmongNormalNumbers) {
-  for (const Format format : narrow) {
-    const FormatInfo f = info(format);
-    const RandomBits random{11};
-    for (std::uint64_t i = 0; i < 100'000; ++i) {
-      const double x = in_range(format, random.at(2 * i));
-      if (std::fabs(x) < std::ldexp(1.0, f.min_exponent)) continue;
-      const std::uint64_t word = random.at(2 * i + 1);
-      ASSERT_TRUE(same(round_to(x, format, Rounding::jittered, word), round_to(x, format, Rounding::stochastic, word)))
-          << name_of(format) << ' ' << std::hexfloat << x;
-    }
-  }
-}
-
-// Below the smallest normal number, x = m * 2^e (1 <= m < 2) goes up with the probability that m * 2^e + jitter passes
-// the midpoint, the jitter uniform on half of 2^(e - mantissa_bits) either way: a ramp of that width around the
-// midpoint.
-TEST(Rounding, JitterBelowTheNormalNumbersIsARampAroundTheMidpoint) {
-  for (const Format format : coded) {
-    const FormatInfo f = info(format);
-    for (const int lower : {0, 1, 2})
-      for (int part = 1; part < 64; ++part) {
-        const double position = part / 64.0;
-        const double x = (lower + position) * f.min_positive;
-        const double width = std::ldexp(1.0, std::ilogb(lower + position) - f.mantissa_bits);  // in grid spacings
-        const double expected = std::clamp((position - 0.5) / width + 0.5, 0.0, 1.0);
-        EXPECT_NEAR(share_up(x, lower * f.min_positive, format, Rounding::jittered), expected, 1.0 / words)
-            << name_of(format) << ' ' << x;
-      }
-  }
 }
 
 }  // namespace

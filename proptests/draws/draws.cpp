@@ -17,7 +17,7 @@
 #include "kernels/draws/drawn.hpp"
 #include "kernels/draws/rooms.hpp"
 #include "kernels/programs/scores.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/rounding.hpp"
@@ -116,29 +116,30 @@ Problem problem_of(const KernelForm& form, const CaseSpec& spec, const Setting& 
   return problem;
 }
 
-/// One setting in three, for time; all with ASSAY_EVERY=1 in the environment.
+/// One setting in three, or more.
 TEST(Draws, EveryFormHasTheHostsBits) {
-  OneIn sampled(3);
-  for (const KernelRoom* room : draw_rooms()) {
-    const KernelRoom* host = find_kernels(kernel_rooms(), room->name);
-    ASSERT_NE(host, nullptr);
-    ASSERT_EQ(room->forms.size(), host->forms.size());
-    for (std::size_t f = 0; f < room->forms.size(); ++f) {
-      const KernelForm& form = host->forms[f];
-      ASSERT_EQ(room->forms[f].name, form.name);
-      for (const Setting& setting : form.settings()) {
-        const CaseSpec spec{std::string(room->name), {1, 70, 2, 0, 16, 16, 0}, Format::bf16, {}, 0, {}};
-        const Problem problem = problem_of(form, spec, setting);
-        if (!form.obstacle(problem).empty() || !sampled.takes()) continue;
-        for (const Rounding rounding : {Rounding::jittered, Rounding::nearest_even}) {
-          Policy policy = Policy::of(form.sites, Format::bf16);
-          policy.rounding = rounding, policy.seed = 1234567;
-          compare(form, room->forms[f], problem, policy,
-                  text(room->name, '/', form.name, ' ', name_of(rounding), flags_of(setting.params)));
+  Share sampled(3);
+  while (sampled.goes_on())
+    for (const KernelRoom* room : draw_rooms()) {
+      const KernelRoom* host = find_kernels(kernel_rooms(), room->name);
+      ASSERT_NE(host, nullptr);
+      ASSERT_EQ(room->forms.size(), host->forms.size());
+      for (std::size_t f = 0; f < room->forms.size(); ++f) {
+        const KernelForm& form = host->forms[f];
+        ASSERT_EQ(room->forms[f].name, form.name);
+        for (const Setting& setting : form.settings()) {
+          const CaseSpec spec{std::string(room->name), {1, 70, 2, 0, 16, 16, 0}, Format::bf16, {}, 0, {}};
+          const Problem problem = problem_of(form, spec, setting);
+          if (!form.obstacle(problem).empty() || !sampled.takes()) continue;
+          for (const Rounding rounding : {Rounding::jittered, Rounding::nearest_even}) {
+            Policy policy = Policy::of(form.sites, Format::bf16);
+            policy.rounding = rounding, policy.seed = 1234567;
+            compare(form, room->forms[f], problem, policy,
+                    text(room->name, '/', form.name, ' ', name_of(rounding), flags_of(setting.params)));
+          }
         }
       }
     }
-  }
 }
 
 TEST(Draws, EveryPrecisionHasTheHostsBits) {

@@ -11,7 +11,7 @@
 
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/laws/laws.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -47,27 +47,27 @@ bool fails(const Expectation& expectation, const Named<std::vector<double>>& got
 /// Every form's contributions add up to the squared error of all sites at once, within a fifth, in every tensor that is
 /// large enough for a mean.
 TEST(Attribution, contributions_add_up) {
-  const int step = one_in(29);
-  int at = 0;
+  Share share(29);
   double farthest = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const KernelForm& form : kernels->forms)
-      for (const Format precision : {Format::fp32, Format::bf16}) {
-        // A solver that stops where nothing is left to gain does other steps when other sites round.
-        if (!form.unstable.empty() || form.iterative || at++ % step != 0) continue;
-        const Room& room = listed_room(kernels->name);
-        Problem problem = room.make(spec_of(room, form, precision));
-        if (!form.has_gradients) problem.cotangents.clear();
-        const KernelUnderTest kernel{&form, precision, smallest_tile(form), 1};
-        const Answer shape = form.run(problem, kernel.policy(), kernel.tile);
-        for (const auto& [name, c] : contributions_of(kernel, problem, 6)) {
-          const Array& array = name.starts_with("d_") ? shape.gradients.at(name.substr(2)) : shape.outputs.at(name);
-          if (array.count() < 500 || c.sites.empty()) continue;
-          farthest = std::max(farthest, std::fabs(c.sum - 1));
-          EXPECT_NEAR(c.sum, 1, 0.2) << room.name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
-          EXPECT_GE(c.sites.front().share, c.sites.back().share);
+  while (share.goes_on(farthest > 0))
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const KernelForm& form : kernels->forms)
+        for (const Format precision : {Format::fp32, Format::bf16}) {
+          // A solver that stops where nothing is left to gain does other steps when other sites round.
+          if (!form.unstable.empty() || form.iterative || !share.takes()) continue;
+          const Room& room = listed_room(kernels->name);
+          Problem problem = room.make(spec_of(room, form, precision));
+          if (!form.has_gradients) problem.cotangents.clear();
+          const KernelUnderTest kernel{&form, precision, smallest_tile(form), 1};
+          const Answer shape = form.run(problem, kernel.policy(), kernel.tile);
+          for (const auto& [name, c] : contributions_of(kernel, problem, 6)) {
+            const Array& array = name.starts_with("d_") ? shape.gradients.at(name.substr(2)) : shape.outputs.at(name);
+            if (array.count() < 500 || c.sites.empty()) continue;
+            farthest = std::max(farthest, std::fabs(c.sum - 1));
+            EXPECT_NEAR(c.sum, 1, 0.2) << room.name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+            EXPECT_GE(c.sites.front().share, c.sites.back().share);
+          }
         }
-      }
   std::cout << "farthest from 1: " << farthest << '\n';
   EXPECT_GT(farthest, 0);
 }
@@ -79,7 +79,7 @@ struct Score {
 
 /// Each site of a form, in a narrower format, in a kernel that sums in another order (but for fp32, which rounds every
 /// product) and, with `other_tile`, in other tiles than those that are judged by: what fails is explained by its site.
-void find_sites(const KernelForm& form, const Room& room, Format precision, bool other_tile, int step, int& at,
+void find_sites(const KernelForm& form, const Room& room, Format precision, bool other_tile, Share& share,
                 Score& score) {
   Problem problem = room.make(spec_of(room, form, precision));
   if (!form.has_gradients) problem.cotangents.clear();
@@ -89,7 +89,7 @@ void find_sites(const KernelForm& form, const Room& room, Format precision, bool
   for (int i = 0; i < form.sites.size; ++i) {
     const tile::SiteTable::Entry entry = form.sites.contract(precision).entries[i];
     const Format narrow = entry.format == Format::fp32 ? Format::bf16 : Format::e4m3;
-    if (at++ % step != 0) continue;
+    if (!share.takes()) continue;
     Policy policy = kernel.policy();
     policy.sites = policy.sites.with(entry.view(), narrow), policy.products = std::max(1, policy.products / 2);
     if (!expectation) expectation = expect(oracle_of(room, problem), kernel, problem, 12);
@@ -103,14 +103,6 @@ void find_sites(const KernelForm& form, const Room& room, Format precision, bool
     });
     score.right += right ? 1 : 0;
     score.named += right && why.known() ? 1 : 0;
-    if (!right && is_sample_asked_for())
-      for (std::size_t q = 0; q < std::min<std::size_t>(4, why.list.size()); ++q)
-        std::cout << "   " << why.list[q].what << ' ' << why.list[q].evidence << ' ' << why.list[q].sufficient << '\n';
-    if (!right && is_sample_asked_for())
-      std::cout << room.name << ' ' << form.name << ' ' << name_of(precision) << ' ' << entry.view() << " in "
-                << name_of(narrow) << (other_tile ? " (other tile)" : "") << ": "
-                << (why.list.empty() ? "nothing" : why.list.front().what) << (why.known() ? "" : " (not sufficient)")
-                << '\n';
   }
 }
 
@@ -158,15 +150,15 @@ TEST(Attribution, explains_no_nan_by_numbers) {
 }
 
 TEST(Attribution, finds_the_site) {
-  const int step = one_in(997);
   for (const bool other_tile : {false, true}) {
     Score score;
-    int at = 0;
-    for (const KernelRoom* kernels : kernel_rooms())
-      for (const KernelForm& form : kernels->forms)
-        for (const Format precision : {Format::fp32, Format::bf16})
-          if (form.unstable.empty() && !form.iterative)  // those take minutes
-            find_sites(form, listed_room(kernels->name), precision, other_tile, step, at, score);
+    Share share(997);
+    while (share.goes_on(score.tried > 0))
+      for (const KernelRoom* kernels : kernel_rooms())
+        for (const KernelForm& form : kernels->forms)
+          for (const Format precision : {Format::fp32, Format::bf16})
+            if (form.unstable.empty() && !form.iterative)  // those take minutes
+              find_sites(form, listed_room(kernels->name), precision, other_tile, share, score);
     std::cout << score.right << " of " << score.tried << " sites come first"
               << (other_tile ? " in a kernel with other tiles, " : ", ") << score.named << " as sufficient\n";
     EXPECT_GE(score.tried, 1);
@@ -176,54 +168,55 @@ TEST(Attribution, finds_the_site) {
 
 /// Planted faults of a kernel that sums in another order: named first, and unknown to whoever lacks their signature.
 TEST(Attribution, names_planted_faults) {
-  const int step = one_in(130);
-  int at = 0, tried = 0, first = 0, known = 0, unknown = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const KernelForm& planted : kernels->forms) {
-      if (!planted.unstable.empty()) continue;
-      const Room& room = listed_room(kernels->name);
-      const KernelForm& healthy = laws::subject(kernel_rooms(), kernels->name, planted.name).form;
-      const int tile = smallest_tile(healthy);
-      for (const Mutant& mutant : planted.mutants) {
-        if (at++ % step != 0) continue;
-        bool found = false;
-        for (const Params& params : room.variants()) {
-          CaseSpec spec = spec_of(room, planted, Format::bf16);
-          spec.params = params;
-          Problem problem = room.make(spec);
-          if (found || !healthy.obstacle(problem).empty()) continue;
-          const KernelUnderTest kernel{&healthy, spec.precision, tile, 1};
-          Policy policy = kernel.policy();
-          policy.products = 4, policy.fault = mutant.name;
-          const Answer answer = planted.run(problem, policy, tile);
-          policy.fault.clear();
-          if (const Answer same = planted.run(problem, policy, tile);
-              same.outputs == answer.outputs && same.gradients == answer.gradients)
-            continue;
-          const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
-          const auto got = in_report_order(answer, expectation);
-          if (!fails(expectation, got)) continue;
-          found = true, ++tried;
-          const Explanations why = explain(expectation, got, kernel, problem);
-          Explanations others;  // without its own signature, and without those that are the same to the last digit
-          const auto own = std::find_if(why.list.begin(), why.list.end(), [&](const Explanation& e) {
-            return e.kind == Explanation::Kind::fault && e.name == mutant.name;
-          });
-          const bool is_first = own != why.list.end() && own->evidence > why.list.front().evidence - telling &&
-                                own->sufficient >= why.list.front().sufficient;
-          first += is_first ? 1 : 0, known += is_first && own->sufficient ? 1 : 0;
-          for (const Explanation& e : why.list)
-            if (e.kind == Explanation::Kind::fault && (own == why.list.end() || e.evidence != own->evidence))
-              others.list.push_back(e);
-          unknown += others.known() ? 0 : 1;
-          if (is_sample_asked_for() && (!is_first || others.known() || !own->sufficient))
-            std::cout << room.name << ' ' << planted.name << ' ' << mutant.name << ": "
-                      << (why.list.empty() ? "nothing" : why.list.front().what)
-                      << (why.known() ? "" : " (not sufficient)")
-                      << (others.known() ? "; without its signature: " + others.list.front().what : "") << '\n';
+  Share share(130);
+  int tried = 0, first = 0, known = 0, unknown = 0;
+  while (share.goes_on(tried > 0))
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const KernelForm& planted : kernels->forms) {
+        if (!planted.unstable.empty()) continue;
+        const Room& room = listed_room(kernels->name);
+        const KernelForm& healthy = laws::subject(kernel_rooms(), kernels->name, planted.name).form;
+        const int tile = smallest_tile(healthy);
+        for (const Mutant& mutant : planted.mutants) {
+          if (!share.takes()) continue;
+          bool found = false;
+          for (const Params& params : room.variants()) {
+            CaseSpec spec = spec_of(room, planted, Format::bf16);
+            spec.params = params;
+            Problem problem = room.make(spec);
+            if (found || !healthy.obstacle(problem).empty()) continue;
+            const KernelUnderTest kernel{&healthy, spec.precision, tile, 1};
+            Policy policy = kernel.policy();
+            policy.products = 4, policy.fault = mutant.name;
+            const Answer answer = planted.run(problem, policy, tile);
+            policy.fault.clear();
+            if (const Answer same = planted.run(problem, policy, tile);
+                same.outputs == answer.outputs && same.gradients == answer.gradients)
+              continue;
+            const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
+            const auto got = in_report_order(answer, expectation);
+            if (!fails(expectation, got)) continue;
+            found = true, ++tried;
+            const Explanations why = explain(expectation, got, kernel, problem);
+            Explanations others;  // without its own signature, and without those that are the same to the last digit
+            const auto own = std::find_if(why.list.begin(), why.list.end(), [&](const Explanation& e) {
+              return e.kind == Explanation::Kind::fault && e.name == mutant.name;
+            });
+            const bool is_first = own != why.list.end() && own->evidence > why.list.front().evidence - telling &&
+                                  own->sufficient >= why.list.front().sufficient;
+            first += is_first ? 1 : 0, known += is_first && own->sufficient ? 1 : 0;
+            for (const Explanation& e : why.list)
+              if (e.kind == Explanation::Kind::fault && (own == why.list.end() || e.evidence != own->evidence))
+                others.list.push_back(e);
+            unknown += others.known() ? 0 : 1;
+            if (are_seconds_asked_for() && (!is_first || others.known() || !own->sufficient))
+              std::cout << room.name << ' ' << planted.name << ' ' << mutant.name << ": "
+                        << (why.list.empty() ? "nothing" : why.list.front().what)
+                        << (why.known() ? "" : " (not sufficient)")
+                        << (others.known() ? "; without its signature: " + others.list.front().what : "") << '\n';
+          }
         }
       }
-    }
   std::cout << first << " of " << tried << " faults come first, " << known << " as sufficient; " << unknown
             << " are unknown without their signature\n";
   EXPECT_GE(tried, 1);

@@ -10,7 +10,6 @@
 
 #include "judge/forms/sequential.hpp"
 #include "judge/sigma/expected.hpp"
-#include "oracles/scalars/emulated.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay {
@@ -148,36 +147,6 @@ TEST(HealthyVariants, are_eight_or_more_of_every_form_and_have_names_of_their_ow
         const std::vector<std::string> all = variant_names(kernels->name, form);
         for (const std::string& name : names) EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
       }
-}
-
-TEST(Emulated, is_float_in_fp32) {
-  const EmulatedArithmetic arithmetic({Format::fp32}, Rounding::nearest_even, 0);
-  Emulated sum = 0.1F, root = 2;
-  float same = 0.1F;
-  for (int i = 1; i < 1000; ++i) {
-    sum = sum * Emulated(1.0 / 1024) + sum / Emulated(i) - sqrt(sum);
-    sum = abs(sum);
-    same = same * (1.0F / 1024) + same / static_cast<float>(i) - std::sqrt(same);
-    same = std::fabs(same);
-    ASSERT_EQ(sum.value, same) << i;
-  }
-  EXPECT_EQ(sqrt(root).value, std::sqrt(2.0F));
-  EXPECT_EQ(EmulatedArithmetic::kept(0.1), 0.1);
-}
-
-TEST(Emulated, ends_where_its_arithmetic_does) {
-  const Emulated third = Emulated(1) / Emulated(3);
-  EXPECT_EQ(third.value, 1.0 / 3);
-  {
-    const EmulatedArithmetic outer({Format::bf16, Format::e4m3}, Rounding::nearest_even, 0);
-    {
-      const EmulatedArithmetic inner({}, Rounding::nearest_even, 0);
-      EXPECT_EQ((Emulated(1) / Emulated(3)).value, 1.0 / 3);
-    }
-    EXPECT_EQ((Emulated(1) / Emulated(3)).value, round_to(1.0 / 3, Format::bf16));
-    EXPECT_EQ(EmulatedArithmetic::kept(0.3), round_to(0.3, Format::e4m3));
-  }
-  EXPECT_EQ((Emulated(1) / Emulated(3)).value, 1.0 / 3);
 }
 
 /// Without rounding, the reference in double; the other softmax has the same mathematics.

@@ -283,30 +283,6 @@ TEST(Contract, names_the_sources_of_a_library) {
     EXPECT_NE(find_contract(name), nullptr) << name;
 }
 
-TEST(Contract, takes_the_units_away) {
-  const Contract& unscaled = *find_contract("e4m3_unscaled");
-  EXPECT_FALSE(unscaled.plain());
-  EXPECT_NE(unscaled.obstacle(form_of("gated_deltanet").sites).find("no site descale"), std::string::npos);
-  const Contract mine = parse_contract(
-      R"({"name": "mine", "base": "e4m3", "sites": {"descale": "exact", "gates": "bf16"}})", "mine.json");
-  EXPECT_NE(unscaled.obstacle(form_of("lla").sites), "");
-  for (const char* room : {"softmax_attention", "parallax"})
-    for (const KernelForm& form : find_kernels(kernel_rooms(), room)->forms) {
-      const tile::SiteTable e4m3 = form.sites.contract(Format::e4m3);
-      EXPECT_GE(e4m3.find("descale"), 0);
-      for (const Contract* contract : {&unscaled, &mine}) {
-        const tile::SiteTable got = contract->policy(form.sites).sites;
-        EXPECT_EQ(got.size, e4m3.size - 1);
-        EXPECT_LT(got.find("descale"), 0);
-        for (int i = 0; i < got.size; ++i) {
-          const auto& [name, role, format] = got.entries[i];
-          const bool gate = contract == &mine && role == tile::Role::gate;
-          EXPECT_EQ(format, gate ? Format::bf16 : e4m3.at(got.entries[i].view())) << got.entries[i].view();
-        }
-      }
-    }
-}
-
 TEST(Contract, is_read_from_json) {
   const Contract c = parse_contract(
       R"({"sites": {"P": "fp32", "operands": "fp16", "state": "bf16"}, "name": "mine", "base": "bf16",
@@ -385,11 +361,6 @@ TEST(Contract, refuses_what_says_nothing) {
       EXPECT_EQ(what.find('\n'), std::string::npos) << what;
     }
   }
-  // Every prefix of a good one.
-  const std::string good = R"({"name": "x", "base": "bf16", "sites": {"P": "fp32"}})";
-  for (std::size_t n = 0; n < good.size(); ++n)
-    EXPECT_THROW(parse_contract(good.substr(0, n), "f.json"), InputError) << n;
-  EXPECT_NO_THROW(parse_contract(good, "f.json"));
   EXPECT_THROW(contract_from("/nowhere/c.json"), InputError);
   EXPECT_THROW(contract_from("/"), InputError);
 }

@@ -1,28 +1,16 @@
-// Names that there are not: what was probably meant, and nothing where nobody knows.
+// Names that there are not: what was probably meant. Slips of the keyboard are in proptests/transcripts.
 #include "files/did_you_mean.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "files/case_file.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay {
 namespace {
-
-TEST(DidYouMean, slips_of_the_keyboard) {
-  const std::vector<std::string> verbs = {"list", "report", "check", "baseline", "case", "oracle"};
-  for (const char* typed : {"chekc", "chek", "Check", "checkk", "cheek", "chec"})
-    EXPECT_EQ(nearest_name(typed, verbs), "check") << typed;
-  EXPECT_EQ(nearest_name("base", verbs), "case");  // one letter is less than four that are not there
-  EXPECT_EQ(nearest_name("basel", verbs), "baseline");
-  EXPECT_EQ(did_you_mean("scal", {"alignment", "scale"}), " (did you mean scale?)");
-  for (const std::string& typed : {std::string(), std::string("x"), std::string("frobnicate"), std::string(100, 'c')})
-    EXPECT_EQ(did_you_mean(typed, verbs), "") << typed;
-  EXPECT_EQ(did_you_mean("d_z", {"d_q", "d_k"}), "") << "nobody knows which";
-}
 
 TEST(DidYouMean, what_other_projects_call_mechanisms) {
   for (const auto& [theirs, ours] : {std::pair{"gdn", "gated_deltanet"},

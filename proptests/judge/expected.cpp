@@ -9,7 +9,7 @@
 
 #include "judge/court/judge_rows.hpp"
 #include "judge/verdict/judge.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/judge/noise.hpp"
 
 namespace assay {
@@ -33,42 +33,45 @@ Problem small_problem(const Room& room, const KernelForm& form, Format precision
   return problem;
 }
 
-/// One in 13 forms and precisions, for time; all with ASSAY_EVERY=1 in the environment.
+/// One in 13 forms and precisions, or more.
 TEST(Expected, healthy_kernels_are_near_sigma) {
-  OneIn sampled(13);
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const KernelForm& form : kernels->forms)
-      for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
-        if (!form.unstable.empty() || !sampled.takes()) continue;
-        const Room* room = &listed_room(kernels->name);
-        const Problem problem = small_problem(*room, form, precision, Style::normal);
-        const Expectation expectation =
-            expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem, default_draws);
-        EXPECT_FALSE(expectation.tensors.empty());
-        for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
-          const auto& [name, expected] = expectation.tensors[t];
-          const Judgement j = judge(expected, expectation.emulated[t].second);
-          // A number that stands alone can take more draws than these.
-          if (expected.value.size() == 1 && j.verdict == Verdict::unseen) continue;
-          EXPECT_EQ(j.verdict, Verdict::pass)
-              << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name << ' ' << j.reason;
-          if (std::ranges::all_of(expected.sigma, [](double sigma) { return sigma == 0; })) {  // copies of what came in
-            EXPECT_EQ(j.max_error, 0) << room->name << ' ' << form.name << ' ' << name;
-            continue;
-          }
-          if (expected.value.size() < 100) continue;  // few elements are near sigma only on average
-          // The more a tensor's elements err together, the further the judge lets their mean be from 1, and the less it
-          // says: the gradients of a decay, or all that reads retnet's one decay.
-          // Of gates, sums of q.dq - k.dk are among them, whose errors are added to sigma.
-          const bool of_gate = name.starts_with("d_log_");
-          if (expected.widened == 0 && !of_gate) {  // other kernels that keep the contract are further off, and may be
-            EXPECT_GT(j.rms_z, std::min(0.7, 1 / j.rms_limit))
+  Share sampled(13);
+  while (sampled.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const KernelForm& form : kernels->forms)
+        for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
+          if (!form.unstable.empty() || !sampled.takes()) continue;
+          const Room* room = &listed_room(kernels->name);
+          const Problem problem = small_problem(*room, form, precision, Style::normal);
+          const Expectation expectation =
+              expect(oracle_of(*room, problem), {&form, precision, 0, 1}, problem, default_draws);
+          EXPECT_FALSE(expectation.tensors.empty());
+          for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+            const auto& [name, expected] = expectation.tensors[t];
+            const Judgement j = judge(expected, expectation.emulated[t].second);
+            // A number that stands alone can take more draws than these.
+            if (expected.value.size() == 1 && j.verdict == Verdict::unseen) continue;
+            EXPECT_EQ(j.verdict, Verdict::pass)
+                << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name << ' ' << j.reason;
+            if (std::ranges::all_of(expected.sigma,
+                                    [](double sigma) { return sigma == 0; })) {  // copies of what came in
+              EXPECT_EQ(j.max_error, 0) << room->name << ' ' << form.name << ' ' << name;
+              continue;
+            }
+            if (expected.value.size() < 100) continue;  // few elements are near sigma only on average
+            // The more a tensor's elements err together, the further the judge lets their mean be from 1, and the less
+            // it says: the gradients of a decay, or all that reads retnet's one decay. Of gates, sums of q.dq - k.dk
+            // are among them, whose errors are added to sigma.
+            const bool of_gate = name.starts_with("d_log_");
+            if (expected.widened == 0 &&
+                !of_gate) {  // other kernels that keep the contract are further off, and may be
+              EXPECT_GT(j.rms_z, std::min(0.7, 1 / j.rms_limit))
+                  << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+            }
+            EXPECT_LT(j.rms_z, std::max(1.3, j.rms_limit))
                 << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
           }
-          EXPECT_LT(j.rms_z, std::max(1.3, j.rms_limit))
-              << room->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
         }
-      }
 }
 
 /// One division, whose residual is so small that no draw moves it: the nearest double is right, its neighbour is not.
@@ -150,21 +153,6 @@ TEST(Expected, sums_count_what_draws_show) {
   }
 }
 
-/// One element rounds among neighbours that are exact. This was a false alarm.
-TEST(Expected, exact_neighbours_are_no_witnesses) {
-  const CaseSpec spec{"mdn", {1, 33, 2, 1, 16, 16, 0}, Format::fp64, Style::dyadic, 2294015051, {}};
-  const Room& room = listed_room("mdn");
-  const Problem problem = room.make(spec);
-  const KernelForm& form = find_kernels(kernel_rooms(), "mdn")->forms.front();
-  const Expectation expectation =
-      expect(oracle_of(room, problem), {&form, spec.precision, 1, 1}, problem, default_draws);
-  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
-    const auto& [name, expected] = expectation.tensors[t];
-    const Judgement j = judge(expected, expectation.emulated[t].second);
-    EXPECT_NE(j.verdict, Verdict::fail) << name << ": " << j.reason;
-  }
-}
-
 /// A healthy kernel, in tiles of that name, and how many draws the judge asked for.
 struct HealthyCase {
   CaseSpec spec;
@@ -172,68 +160,71 @@ struct HealthyCase {
   int draws = 0;
 };
 
+constexpr Format fp64 = Format::fp64;
+/// All of these were false alarms.
+const HealthyCase healthy_cases[] = {
+    // One element rounds among neighbours that are exact.
+    {{"mdn", {1, 33, 2, 1, 16, 16, 0}, fp64, Style::dyadic, 2294015051, {}}, "32"},
+    // A solve whose condition leaves even long doubles 6.8 sigma from the truth, of 7: what rounding adds is no fault.
+    {{"lla",
+      {1, 17, 1, 1, 8, 8, 0},
+      fp64,
+      Style::outlier_channels,
+      95991595,
+      {{"iterations", 9L}, {"lambda_mode", "max"}, {"solver", "cg"}, {"tolerance", "0.25"}}},
+     "64x64"},
+    // Draws are compared with what answers are compared with: the truth, and not the double next to it. Of sums over
+    // slices that no draw moves, and of truths that are on one side of their doubles.
+    {{"falcon3a", {1, 1, 2, 1, 1, 3, 0}, fp64, Style::nearly_parallel_keys, 4281607651, {}}, "16", 32},
+    {{"value_averaging", {1, 63, 2, 0, 8, 8, 0}, fp64, Style::cancelling_values, 2073990792, {}}},
+    {{"value_averaging", {1, 65, 2, 0, 8, 1, 0}, fp64, Style::nearly_parallel_keys, 2495894441, {}}},
+    {{"value_averaging", {1, 65, 2, 0, 16, 16, 0}, fp64, Style::dead_memory, 1060281744, {}}},
+    {{"mesanet", {1, 2, 2, 2, 2, 16, 0}, fp64, Style::subnormals, 2274523271, {}}, "16"},
+    {{"affine_linear_attention", {1, 17, 2, 1, 16, 16, 0}, fp64, Style::nearly_parallel_keys, 3430727836, {}}, "16"},
+    {{"linear_attention",
+      {1, 49, 2, 1, 2, 1, 0},
+      fp64,
+      Style::slow_writes,
+      485048677,
+      {{"normalization", "features"}}}},
+    // One rounding moves all elements of a slice, half of them to either side: nothing is left of the sum of their
+    // errors but what the summation rounds.
+    {{"retnet", {1, 1, 2, 1, 16, 16, 0}, Format::e5m2, Style::slow_writes, 2178716113, {{"head", 3L}}}},
+    {{"deltanet", {1, 1, 2, 1, 16, 8, 0}, Format::e4m3, Style::gate_ends, 1035765610, {}}},
+    {{"linear_attention",
+      {1, 1, 1, 1, 8, 16, 0},
+      Format::bf16,
+      Style::ill_conditioned,
+      1202000422,
+      {{"normalization", "count"}}},
+     "16"},
+    {{"parallax", {1, 70, 2, 1, 2, 8, 0}, Format::fp64, Style::dyadic, 3532293990, {{"causal", false}}}, "16x16", 32},
+    // In doubles, long ones too, these gradients are 0 or 2e-16, whichever order they are summed in; in truth, 1e-52.
+    // From 2e-16 no double leads there: the truth itself stands for the exact run.
+    {{"parallax", {1, 70, 4, 2, 8, 3, 0}, Format::e4m3, Style::dyadic, 3858601720, {}}, "32x32"},
+    {{"parallax", {1, 31, 2, 2, 8, 8, 0}, Format::e4m3, Style::dyadic, 501822499, {}}, "16x16"},
+    {{"softmax_attention", {1, 63, 2, 2, 5, 16, 0}, Format::e5m2, Style::integers, 3788152833, {}}, "16x16"},
+    // What is lost in the last place of an answer's largest number is lost in the exact run, too.
+    {{"falcon1", {1, 2, 2, 1, 8, 8, 0}, fp64, Style::integers, 3598420362, {{"ridge_coupling", "live"}}}, "32"},
+};
+
 /// No tensor of its own answer fails.
-void expect_no_alarm(const HealthyCase& healthy) {
-  const CaseSpec& spec = healthy.spec;
-  const Room& room = listed_room(spec.mechanism);
-  const Problem problem = room.make(spec);
-  const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
-  const auto tile = healthy.tile.empty() ? form.tiles.begin() : std::ranges::find(form.tiles, healthy.tile);
-  ASSERT_NE(tile, form.tiles.end()) << healthy.tile;
-  const KernelUnderTest kernel{&form, spec.precision, static_cast<int>(tile - form.tiles.begin()), 1};
-  const int draws = healthy.draws == 0 ? default_draws : healthy.draws;
-  const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, draws, false_alarm_rate / 2);
-  for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
-    const auto& [name, expected] = expectation.tensors[t];
-    const Judgement j = judge(expected, expectation.emulated[t].second);
-    EXPECT_NE(j.verdict, Verdict::fail) << spec.repro() << ": " << name << ": " << j.reason;
+TEST(Expected, healthy_kernels_raise_no_alarm) {
+  for (const auto& [spec, tile_name, asked] : healthy_cases) {
+    const Room& room = listed_room(spec.mechanism);
+    const Problem problem = room.make(spec);
+    const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
+    const auto tile = tile_name.empty() ? form.tiles.begin() : std::ranges::find(form.tiles, tile_name);
+    ASSERT_NE(tile, form.tiles.end()) << tile_name;
+    const KernelUnderTest kernel{&form, spec.precision, static_cast<int>(tile - form.tiles.begin()), 1};
+    const int draws = asked == 0 ? default_draws : asked;
+    const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, draws, false_alarm_rate / 2);
+    for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
+      const auto& [name, expected] = expectation.tensors[t];
+      const Judgement j = judge(expected, expectation.emulated[t].second);
+      EXPECT_NE(j.verdict, Verdict::fail) << spec.repro() << ": " << name << ": " << j.reason;
+    }
   }
-}
-
-/// A solve whose condition leaves even long doubles 6.8 sigma from the truth, of 7: what rounding adds is no fault.
-/// This was a false alarm.
-TEST(Expected, residues_within_the_limits_leave_room_for_rounding) {
-  const Params nine{{"iterations", 9L}, {"lambda_mode", "max"}, {"solver", "cg"}, {"tolerance", "0.25"}};
-  expect_no_alarm({{"lla", {1, 17, 1, 1, 8, 8, 0}, Format::fp64, Style::outlier_channels, 95991595, nine}, "64x64"});
-}
-
-/// Draws are compared with what answers are compared with: the truth, and not the double next to it. These were false
-/// alarms: of sums over slices that no draw moves, and of truths that are on one side of their doubles.
-TEST(Expected, sums_are_of_distances_from_the_truth) {
-  constexpr Format fp64 = Format::fp64;
-  const HealthyCase cases[] = {
-      {{"falcon3a", {1, 1, 2, 1, 1, 3, 0}, fp64, Style::nearly_parallel_keys, 4281607651, {}}, "16", 32},
-      {{"value_averaging", {1, 63, 2, 0, 8, 8, 0}, fp64, Style::cancelling_values, 2073990792, {}}},
-      {{"value_averaging", {1, 65, 2, 0, 8, 1, 0}, fp64, Style::nearly_parallel_keys, 2495894441, {}}},
-      {{"value_averaging", {1, 65, 2, 0, 16, 16, 0}, fp64, Style::dead_memory, 1060281744, {}}},
-      {{"mesanet", {1, 2, 2, 2, 2, 16, 0}, fp64, Style::subnormals, 2274523271, {}}, "16"},
-      {{"affine_linear_attention", {1, 17, 2, 1, 16, 16, 0}, fp64, Style::nearly_parallel_keys, 3430727836, {}}, "16"},
-      {{"linear_attention",
-        {1, 49, 2, 1, 2, 1, 0},
-        fp64,
-        Style::slow_writes,
-        485048677,
-        {{"normalization", "features"}}}},
-  };
-  for (const HealthyCase& healthy : cases) expect_no_alarm(healthy);
-}
-
-/// One rounding moves all elements of a slice, half of them to either side: nothing is left of the sum of their errors
-/// but what the summation rounds. These were false alarms.
-TEST(Expected, errors_that_cancel_leave_what_their_sum_rounds) {
-  const HealthyCase cases[] = {
-      {{"retnet", {1, 1, 2, 1, 16, 16, 0}, Format::e5m2, Style::slow_writes, 2178716113, {{"head", 3L}}}},
-      {{"deltanet", {1, 1, 2, 1, 16, 8, 0}, Format::e4m3, Style::gate_ends, 1035765610, {}}},
-      {{"linear_attention",
-        {1, 1, 1, 1, 8, 16, 0},
-        Format::bf16,
-        Style::ill_conditioned,
-        1202000422,
-        {{"normalization", "count"}}},
-       "16"},
-      {{"parallax", {1, 70, 2, 1, 2, 8, 0}, Format::fp64, Style::dyadic, 3532293990, {{"causal", false}}}, "16x16", 32},
-  };
-  for (const HealthyCase& healthy : cases) expect_no_alarm(healthy);
 }
 
 /// Means of columns are divided by the same counts: roundings agree, and lean in other columns where products are
@@ -290,9 +281,6 @@ TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
   EXPECT_NE(verdict(0x1p-55), Verdict::fail);
   EXPECT_NE(verdict(0x1p-53), Verdict::fail);
   EXPECT_EQ(verdict(0x1.8p-53), Verdict::fail);
-  expect_no_alarm(
-      {{"falcon1", {1, 2, 2, 1, 8, 8, 0}, Format::fp64, Style::integers, 3598420362, {{"ridge_coupling", "live"}}},
-       "32"});
 }
 
 /// All runs answer one, a double next to the truth: that it is less than a spacing off is what sigma is, of the
@@ -325,46 +313,17 @@ TEST(Expected, distances_are_taken_from_the_truth) {
   EXPECT_EQ(expected_of(close, close).sigma, zeros);
 }
 
-/// Operands in e4m3 make equal what sums leave apart; kernels that keep them wider do not, in whatever order they sum.
-/// This was a false alarm.
-TEST(Expected, operands_kept_wide_are_no_fault) {
-  const Room& room = listed_room("parallax");
-  const CaseSpec spec{"parallax", {1, 70, 2, 1, 16, 16, 0}, Format::e4m3, Style::outlier_channels,
-                      0,          room.variants()[1]};
-  const Problem problem = room.make(spec);
-  Contract wide = Contract::of(Format::e4m3);
-  wide.name += ", operands not rounded", wide.rules = {{"operands", Format::exact}};
-  for (const char* name : {"tiled", "covariance"}) {
-    const auto& forms = find_kernels(kernel_rooms(), "parallax")->forms;
-    const KernelForm& form = *std::find_if(forms.begin(), forms.end(), [&](const auto& f) { return f.name == name; });
-    const Expectation expectation =
-        expect(oracle_of(room, problem), {&form, spec.precision, 0, 1}, problem, default_draws);
-    for (const int products : {0, 1, 4}) {  // of the first, sigma has the very run
-      wide.products = products;
-      const Answer answer = form.run(problem, KernelUnderTest{&form, spec.precision, 0, 1, &wide}.policy(), 0);
-      for (const auto& [tensor, got] : in_report_order(answer, expectation)) {
-        const auto known = std::find_if(expectation.tensors.begin(), expectation.tensors.end(),
-                                        [&n = tensor](const auto& t) { return t.first == n; });
-        const Judgement j = judge(known->second, got);
-        EXPECT_NE(j.verdict, Verdict::fail) << name << ' ' << products << ' ' << tensor << ": " << j.reason;
-        if (tensor != "d_rho") continue;
-        const std::size_t zero = (70 + 1) * 16 + 13;
-        EXPECT_LT(std::fabs(known->second.value[zero].hi), 1e-60);
-        const Expected& e = known->second;
-        const double limit = e.reach[zero] * e.sigma[zero] + e.bound[zero];
-        EXPECT_LT(limit, 0.01) << name;  // beside numbers of size one
-        std::vector<double> wrong = got;
-        wrong[zero] = 2 * limit;
-        EXPECT_EQ(judge(e, wrong).verdict, Verdict::fail) << name;
-      }
-    }
-  }
-}
-
 /// Where a contract's draws round to zero, what erred before that is gone with it: D of an o in bf16 in a row of dS
 /// that e4m3 flushes; the weight of a single key, 1 - y.(k - kbar), whose terms are 16 times as large. Kernels that
-/// keep their operands answer it, in any order of their sums. These were false alarms.
+/// keep their operands answer it, in any order of their sums, and so where operands in e4m3 make equal what sums leave
+/// apart. These were false alarms.
 TEST(Expected, what_operands_absorb_is_no_fault) {
+  const CaseSpec equal{"parallax",
+                       {1, 70, 2, 1, 16, 16, 0},
+                       Format::e4m3,
+                       Style::outlier_channels,
+                       0,
+                       listed_room("parallax").variants()[1]};
   const CaseSpec attention{
       "softmax_attention", {1, 70, 2, 1, 16, 16, 0}, Format::e4m3, Style::outlier_channels, 20261212, {{"window", 5L}}};
   const CaseSpec one_step{"lla",        {1, 37, 2, 1, 8, 8, 0},
@@ -372,13 +331,13 @@ TEST(Expected, what_operands_absorb_is_no_fault) {
                           20261213,     {{"iterations", 2L}, {"solver", "cg"}, {"tolerance", "0"}}};
   CaseSpec direct = one_step;
   direct.seed = 20261217, direct.params = {{"lambda_mode", "absolute"}};
-  for (const CaseSpec& spec : {attention, one_step, direct}) {
+  for (const CaseSpec& spec : {equal, attention, one_step, direct}) {
     Contract wide = Contract::of(spec.precision);
     wide.name += ", operands not rounded", wide.rules = {{"operands", Format::exact}};
     const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
     Problem problem;
     const Expectation expectation = expected_on(spec, problem);
-    for (const int products : {0, 1, 2, 4}) {
+    for (const int products : {0, 1, 4}) {
       wide.products = products;
       const Answer answer = form.run(problem, KernelUnderTest{&form, spec.precision, 0, 1, &wide}.policy(), 0);
       const auto got = in_report_order(answer, expectation);
@@ -389,17 +348,6 @@ TEST(Expected, what_operands_absorb_is_no_fault) {
       }
     }
   }
-}
-
-/// In doubles, long ones too, these gradients are 0 or 2e-16, whichever order they are summed in; in truth, 1e-52. From
-/// 2e-16 no double leads there: the truth itself stands for the exact run. These were false alarms.
-TEST(Expected, residues_are_distances_from_the_truth_to_their_last_digit) {
-  const HealthyCase cases[] = {
-      {{"parallax", {1, 70, 4, 2, 8, 3, 0}, Format::e4m3, Style::dyadic, 3858601720, {}}, "32x32"},
-      {{"parallax", {1, 31, 2, 2, 8, 8, 0}, Format::e4m3, Style::dyadic, 501822499, {}}, "16x16"},
-      {{"softmax_attention", {1, 63, 2, 2, 5, 16, 0}, Format::e5m2, Style::integers, 3788152833, {}}, "16x16"},
-  };
-  for (const HealthyCase& healthy : cases) expect_no_alarm(healthy);
 }
 
 /// lla with values that are a little larger.
@@ -495,27 +443,28 @@ TEST(Expected, learns_from_the_sharper_oracle) {
   for (const auto& [name, expected] : learnt.expectations.front().tensors) EXPECT_FALSE(undecided_at(expected)) << name;
 }
 
-/// 50 digits say how far the words really are. In one style of three.
+/// 50 digits say how far the words really are. In one style of three, or more.
 TEST(Expected, bounds_hold_against_fifty_digits) {
-  OneIn sampled(3);
+  Share sampled(3);
   double tightest = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
-      if (!sampled.takes()) continue;
-      const Room* room = &listed_room(kernels->name);
-      const KernelForm& form = kernels->forms.front();
-      const Problem problem = small_problem(*room, form, Format::bf16, style);
-      const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
-      for (const auto& [name, tensor] : oracle_of(*room, problem).tensors) {
-        const BasicArray<HiLo>& truth =
-            name.starts_with("d_") ? exact.gradients.at(name.substr(2)) : exact.outputs.at(name);
-        for (std::size_t i = 0; i < truth.data.size(); ++i) {
-          const double off = (tensor.value[i].hi - truth.data[i].hi) + (tensor.value[i].lo - truth.data[i].lo);
-          EXPECT_LE(std::fabs(off), tensor.bound[i]) << room->name << ' ' << name << place(tensor.shape, i);
-          if (off != 0) tightest = std::max(tightest, std::fabs(off) / tensor.bound[i]);
+  while (sampled.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const Style style : {Style::normal, Style::nearly_parallel_keys, Style::gate_ends, Style::subnormals}) {
+        if (!sampled.takes()) continue;
+        const Room* room = &listed_room(kernels->name);
+        const KernelForm& form = kernels->forms.front();
+        const Problem problem = small_problem(*room, form, Format::bf16, style);
+        const BasicAnswer<HiLo> exact = room->values(problem, Tier::mp50);
+        for (const auto& [name, tensor] : oracle_of(*room, problem).tensors) {
+          const BasicArray<HiLo>& truth =
+              name.starts_with("d_") ? exact.gradients.at(name.substr(2)) : exact.outputs.at(name);
+          for (std::size_t i = 0; i < truth.data.size(); ++i) {
+            const double off = (tensor.value[i].hi - truth.data[i].hi) + (tensor.value[i].lo - truth.data[i].lo);
+            EXPECT_LE(std::fabs(off), tensor.bound[i]) << room->name << ' ' << name << place(tensor.shape, i);
+            if (off != 0) tightest = std::max(tightest, std::fabs(off) / tensor.bound[i]);
+          }
         }
       }
-    }
   EXPECT_GT(tightest, 0);  // w2 differs somewhere, or this compares a thing with itself
 }
 

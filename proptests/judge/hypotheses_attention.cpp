@@ -1,11 +1,10 @@
-// Mistakes of attention by tiles, forwards and backwards, are named. The wrong answers are written out here, query by
-// query, with nothing of what names them.
+// Mistakes of attention by tiles and about the probe's mean are named, forwards and backwards. The wrong answers are
+// written out here, query by query, with nothing of what names them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,106 +16,155 @@ namespace {
 
 constexpr int tile = 16;
 
-std::string said_of(const Answer& answer) { return told_of(bench_for("softmax_attention"), answer).text(); }
+std::size_t at(int j) { return static_cast<std::size_t>(j); }
 
 /// One query: weights e^(s - largest) of the keys up to its own, their sum, and the largest score up to each.
 struct Query {
-  std::vector<double> weight, largest;
+  const Problem& problem;
+  int h, t, shared;  ///< the head of its keys
+  std::vector<double> weight = {}, largest = {};
   double norm = 0;
 };
 Query query_of(const Problem& p, int h, int t) {
   const Array &q = p.inputs.at("q"), &k = p.inputs.at("k");
-  const double bandwidth = std::stod(std::get<std::string>(p.params.at("bandwidth")));
-  Query query;
+  Query query{p, h, t, h / (q.shape[0] / k.shape[0])};
   for (int j = 0; j <= t; ++j) {
-    query.weight.push_back(dot(q, h, t, k, h / (q.shape[0] / k.shape[0]), j) / bandwidth);
+    query.weight.push_back(dot(q, h, t, k, query.shared, j) / param_of(p, "bandwidth"));
     query.largest.push_back(std::max(j == 0 ? query.weight[0] : query.largest.back(), query.weight.back()));
   }
   for (double& w : query.weight) query.norm += w = std::exp(w - query.largest.back());
   return query;
 }
-
-TEST(CausesInAttention, name_a_sum_that_is_not_rescaled) {
-  const Problem& p = bench_for("softmax_attention").problem;
-  const Array& v = p.inputs.at("v");
-  Answer answer = bench_for("softmax_attention").call().healthy();
-  Array& o = answer.outputs.at("o");
-  for (int h = 0; h < o.shape[0]; ++h)
-    for (int t = 0; t < o.shape[1]; ++t) {
-      const Query query = query_of(p, h, t);
-      double norm = 0;  // each tile's weights with the maximum that it found
-      for (int j = 0; j <= t; ++j) {
-        const auto last = static_cast<std::size_t>(std::min(t, j / tile * tile + tile - 1));
-        norm += query.weight[static_cast<std::size_t>(j)] * std::exp(query.largest.back() - query.largest[last]);
-      }
-      for (int c = 0; c < o.shape[2]; ++c) {
-        double sum = 0;
-        for (int j = 0; j <= t; ++j)
-          sum += query.weight[static_cast<std::size_t>(j)] * number_at(v, h / (o.shape[0] / v.shape[0]), j, c);
-        o.data[static_cast<std::size_t>((h * o.shape[1] + t) * o.shape[2] + c)] = sum / norm;
-      }
-    }
-  EXPECT_NE(said_of(answer).find("the row's sum of earlier tiles not rescaled when the maximum grows (tiles of 16)"),
-            std::string::npos)
-      << said_of(answer);
+double weight_of(const Query& query, int j) { return query.weight[at(j)]; }
+double share_of(const Query& query, int j) { return query.weight[at(j)] / query.norm; }
+/// The weight by the largest score that the key's tile has seen.
+double weight_of_its_tile(const Query& query, int j) {
+  return query.weight[at(j)] *
+         std::exp(query.largest.back() - query.largest[at(std::min(query.t, j / tile * tile + tile - 1))]);
 }
 
-TEST(CausesInAttention, name_gradients_of_values_by_wrong_weights) {
-  const Problem& p = bench_for("softmax_attention").problem;
-  const Array& d_o = p.cotangents.at("o");
-  const auto told = [&](const std::function<double(const Query&, int t, int j)>& weight) {
-    Answer answer = bench_for("softmax_attention").call().healthy();
-    Array& d_v = answer.gradients.at("v");
-    std::fill(d_v.data.begin(), d_v.data.end(), 0.0);
-    const int group = d_o.shape[0] / d_v.shape[0];
-    for (int h = 0; h < d_o.shape[0]; ++h)
-      for (int t = 0; t < d_o.shape[1]; ++t) {
-        const Query query = query_of(p, h, t);
-        for (int j = 0; j <= t; ++j)
-          for (int c = 0; c < d_v.shape[2]; ++c)
-            d_v.data[static_cast<std::size_t>((h / group * d_v.shape[1] + j) * d_v.shape[2] + c)] +=
-                weight(query, t, j) * number_at(d_o, h, t, c);
-      }
-    return told_of(bench_for("softmax_attention"), answer);
-  };
-  const auto right = [](const Query& query, int, int j) {
-    return query.weight[static_cast<std::size_t>(j)] / query.norm;
-  };
-  EXPECT_FALSE(told(right).fails);
-  const std::string without = told([](const Query&query, int, int j) {
-                                return query.weight[static_cast<std::size_t>(j)];
-                              }).text(),
-                    diagonal = told([&](const Query&query, int t, int j) {
-                                 return t / tile == j / tile ? 0 : right(query, t, j);
-                               }).text();
-  EXPECT_NE(without.find("d_v of weights that were not divided by their sum"), std::string::npos) << without;
-  // Of d_k it would be said, too, and d_k is right.
-  EXPECT_EQ(diagonal.find("looks like d_k and d_v"), std::string::npos) << diagonal;
-}
+/// What a kernel makes of a query and a key that it sees; empty: what is right.
+struct Kernel {
+  std::function<double(const Query&, int j)> weight = weight_of;    ///< of the key's value in o ...
+  std::function<double(const Query&, int j)> counted = weight_of;   ///< ... and what of it is in the sum that divides
+  std::function<double(const Query&, int j)> of_values = share_of;  ///< of d_o in d_v
+  std::function<double(const Query&, int j, double dp, double delta)> of_scores =
+      [](const Query& query, int j, double dp, double delta) { return share_of(query, j) * (dp - delta); };
+};
 
-TEST(CausesInAttention, name_gradients_of_queries_by_their_last_tile) {
-  const Problem& p = bench_for("softmax_attention").problem;
-  const Array &k = p.inputs.at("k"), &v = p.inputs.at("v"), &d_o = p.cotangents.at("o");
-  const double bandwidth = std::stod(std::get<std::string>(p.params.at("bandwidth")));
-  Answer answer = bench_for("softmax_attention").call().healthy();
-  Array& d_q = answer.gradients.at("q");
-  std::fill(d_q.data.begin(), d_q.data.end(), 0.0);
-  for (int h = 0; h < d_q.shape[0]; ++h)
-    for (int t = 0; t < d_q.shape[1]; ++t) {
+void attend(const Problem& p, const Kernel& kernel, Answer& answer) {
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &d_o = p.cotangents.at("o");
+  Array o(d_o.shape), d_q(q.shape), d_k(k.shape), d_v(v.shape);
+  for (int h = 0; h < q.shape[0]; ++h)
+    for (int t = 0; t < q.shape[1]; ++t) {
       const Query query = query_of(p, h, t);
-      const int shared = h / (d_q.shape[0] / k.shape[0]);
-      double delta = 0;
+      double sum = 0, delta = 0;
       for (int j = 0; j <= t; ++j)
-        delta += query.weight[static_cast<std::size_t>(j)] / query.norm * dot(d_o, h, t, v, shared, j);
-      for (int j = t / tile * tile; j <= t; ++j) {
-        const double ds =
-            query.weight[static_cast<std::size_t>(j)] / query.norm * (dot(d_o, h, t, v, shared, j) - delta) / bandwidth;
-        for (int c = 0; c < d_q.shape[2]; ++c)
-          d_q.data[static_cast<std::size_t>((h * d_q.shape[1] + t) * d_q.shape[2] + c)] +=
-              ds * number_at(k, shared, j, c);
+        sum += kernel.counted(query, j), delta += share_of(query, j) * dot(d_o, h, t, v, query.shared, j);
+      for (int j = 0; j <= t; ++j) {
+        const double w = kernel.weight(query, j) / sum, of_value = kernel.of_values(query, j),
+                     ds = kernel.of_scores(query, j, dot(d_o, h, t, v, query.shared, j), delta) /
+                          param_of(p, "bandwidth");
+        for (int c = 0; c < v.shape[2]; ++c) {
+          number_at(o, h, t, c) += w * number_at(v, query.shared, j, c);
+          number_at(d_v, query.shared, j, c) += of_value * number_at(d_o, h, t, c);
+        }
+        for (int c = 0; c < q.shape[2]; ++c) {
+          number_at(d_q, h, t, c) += ds * number_at(k, query.shared, j, c);
+          number_at(d_k, query.shared, j, c) += ds * number_at(q, h, t, c);
+        }
       }
     }
-  EXPECT_NE(said_of(answer).find("d_q of the last tile of keys alone"), std::string::npos) << said_of(answer);
+  answer.outputs.at("o") = o;
+  answer.gradients.at("q") = d_q, answer.gradients.at("k") = d_k, answer.gradients.at("v") = d_v;
+}
+
+/// The usual case, or with as many dimensions of values as of keys.
+const Bench& bench_with(const char* room, bool square) {
+  if (!square) return bench_for(room);
+  static const Bench bench = [] {
+    const Bench& usual = bench_for("softmax_attention");
+    CaseSpec spec = usual.spec;
+    spec.shape.key_dim = spec.shape.value_dim = 16;
+    return bench_of(usual.room, usual.form, spec);
+  }();
+  return bench;
+}
+
+/// The healthy answer with one tensor ("o", "d_q") of another kernel's.
+Told told_of_one(const Bench& bench, const Kernel& kernel, const std::string& tensor) {
+  Answer answer = bench.call().healthy(), wrong = answer;
+  attend(bench.problem, kernel, wrong);
+  if (tensor == "o")
+    answer.outputs.at("o") = wrong.outputs.at("o");
+  else
+    answer.gradients.at(tensor.substr(2)) = wrong.gradients.at(tensor.substr(2));
+  return told_of(bench, answer);
+}
+
+double last_tile_alone(const Query& query, int j, double dp, double delta) {
+  return j < query.t / tile * tile ? 0 : share_of(query, j) * (dp - delta);
+}
+double without_delta(const Query& query, int j, double dp, double) { return share_of(query, j) * dp; }
+double two_keys_and_later_tiles(const Query& query, int j) { return j >= tile || j < 2 ? weight_of(query, j) : 0; }
+double without_the_probes_mean(const Query& query, int j) {
+  const Arrays& inputs = query.problem.inputs;
+  return weight_of(query, j) * (1 - dot(inputs.at("rho"), query.h, query.t, inputs.at("k"), query.shared, j));
+}
+
+struct AttentionCase {
+  const char* room;
+  bool square;
+  const char* tensor;
+  Kernel kernel;
+  const char* named;
+};
+const AttentionCase attention_cases[] = {
+    {"softmax_attention",
+     false,
+     "o",
+     {.weight = weight_of_its_tile},
+     "not rescaled when the maximum grows (tiles of 16 keys)"},
+    {"softmax_attention",
+     false,
+     "o",
+     {.counted = weight_of_its_tile},
+     "the row's sum of earlier tiles not rescaled when the maximum grows (tiles of 16)"},
+    {"softmax_attention",
+     true,
+     "o",
+     {.counted = two_keys_and_later_tiles},
+     "every row the right one times a number of its own"},
+    {"softmax_attention", false, "d_v", {.of_values = weight_of}, "d_v of weights that were not divided by their sum"},
+    {"softmax_attention", false, "d_q", {.of_scores = last_tile_alone}, "d_q of the last tile of keys alone"},
+    {"softmax_attention", true, "d_q", {.of_scores = without_delta}, "missing from the scores' gradient in d_q"},
+    {"softmax_attention", true, "d_k", {.of_scores = without_delta}, "missing from the scores' gradient in d_k"},
+    {"parallax", false, "o", {.weight = without_the_probes_mean}, "the mean of the probe's scores missing"},
+    {"parallax", false, "d_v", {}, "d_v of the softmax weights"},
+};
+
+TEST(CausesInAttention, name_mistakes_of_tiles_and_probes) {
+  for (const AttentionCase& c : attention_cases) {
+    const std::string said = told_of_one(bench_with(c.room, c.square), c.kernel, c.tensor).text();
+    expect_said(said, c.named);
+  }
+}
+
+TEST(CausesInAttention, know_the_right_kernel) {
+  for (const bool square : {false, true})
+    for (const char* tensor : {"o", "d_q", "d_k", "d_v"}) {
+      const Told told = told_of_one(bench_with("softmax_attention", square), {}, tensor);
+      EXPECT_FALSE(told.fails) << tensor << ": " << told.text();
+    }
+}
+
+/// Of d_k it would be said, too, and d_k is right.
+TEST(CausesInAttention, do_not_name_what_other_tensors_contradict) {
+  const auto off_the_diagonal = [](const Query& query, int j) {
+    return query.t / tile == j / tile ? 0 : share_of(query, j);
+  };
+  const std::string said = told_of_one(bench_for("softmax_attention"), {.of_values = off_the_diagonal}, "d_v").text();
+  EXPECT_EQ(said.find("looks like d_k and d_v"), std::string::npos) << said;
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(CausesInFormulas, name_a_system_that_is_not_solved) {
         for (int c = 0; c < 5; ++c)
           o.data[static_cast<std::size_t>((h * 24 + t) * 5 + c)] += dot(q, h, t, k, h, j) * number_at(v, h, j, c);
   const std::string said = said_of_o(p, o);
-  EXPECT_NE(said.find("the formula with `q_t` for `solve("), std::string::npos) << said;
+  expect_said(said, "the formula with `q_t` for `solve(");
 }
 
 /// Local linear attention without its correction, which is softmax attention.
@@ -62,7 +62,7 @@ TEST(CausesInFormulas, name_a_term_that_is_missing) {
   plain.inputs.erase("lambda");
   std::erase_if(plain.params, [](const auto& param) { return param.first != "bandwidth"; });
   const std::string said = said_of_o(p, hypotheses::answer_of(listed_room("softmax_attention"), plain).at("o"));
-  EXPECT_NE(said.find("the formula "), std::string::npos) << said;
+  expect_said(said, "the formula ");
 }
 
 /// As many steps of conjugate gradients as there are dimensions solve a system, and one less does not.

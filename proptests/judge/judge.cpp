@@ -335,16 +335,6 @@ TEST(Judge, refuses_a_tensor_of_another_size) {
   EXPECT_THROW(judge(e, std::vector<double>(383)), InputError);
 }
 
-TEST(Judge, names_every_verdict) {
-  EXPECT_EQ(name_of(Verdict::pass), "PASS");
-  EXPECT_EQ(name_of(Verdict::fail), "FAIL");
-  EXPECT_EQ(name_of(Verdict::unseen), "UNSEEN");
-  EXPECT_EQ(name_of(Verdict::vacuous), "VACUOUS");
-  EXPECT_EQ(name_of(Verdict::undecided), "UNDECIDED");
-  EXPECT_EQ(name_of(Verdict::unsupported), "UNSUPPORTED");
-  EXPECT_EQ(name_of(Verdict::error), "ERROR");
-}
-
 /// A kernel has one tile shape of several, and which is not known.
 TEST(Judge, takes_the_shape_that_a_tensor_fits) {
   const auto of = [](Verdict verdict, std::size_t beyond = 0) {

@@ -391,16 +391,10 @@ std::vector<double> in_parts(const Room& room, const Problem& problem, const std
 }
 
 /// Kernels that split the values store each part of dq, dk and dbeta in 16 bits. No site has that, and none needs it:
-/// by the model and by the contract of the precision it is within what operands' roundings leave. In 8 bits it is not.
+/// it is within what operands' roundings leave. In 8 bits it is not.
 TEST(Model, parts_of_blocks_of_values_pass) {
   const Room& room = listed_room("deltanet");
   const Problem problem = room.make({"deltanet", {1, 48, 2, 0, 16, 32, 0}, Format::bf16, Style::normal, 4, {}});
-  const KernelForm& form = find_kernels(kernel_rooms(), "deltanet")->forms.front();
-  const Oracle oracle = oracle_of(room, problem);
-  const Expectation contract = expect(oracle, {&form, Format::bf16, 0, 1}, problem, default_draws);
-  Contract wide = Contract::of(Format::bf16);
-  wide.rules = {{"operands", Format::exact}};
-  const Expectation without_operands = expect(oracle, {&form, Format::bf16, 0, 1, &wide}, problem, default_draws);
   for (const std::string input : {"q", "k", "beta"}) {
     const std::string name = "d_" + input;
     const auto answer = [&](Format format) {
@@ -411,16 +405,6 @@ TEST(Model, parts_of_blocks_of_values_pass) {
       EXPECT_EQ(j.judgement.verdict, Verdict::pass) << name << ": " << j.judgement.reason;
     for (const Judged& j : judged(room, problem, Format::bf16, {{name, answer(Format::e4m3)}}))
       EXPECT_EQ(j.judgement.verdict, Verdict::fail) << name;
-    for (const auto& [tensor, expected] : contract.tensors) {
-      if (tensor != name) continue;
-      const Judgement j = judge(expected, in_bf16.data);
-      EXPECT_EQ(j.verdict, Verdict::pass) << name << ": " << j.reason;
-    }
-    for (const auto& [tensor, expected] : without_operands.tensors) {
-      if (tensor != name) continue;
-      const Judgement j = judge(expected, in_bf16.data);
-      EXPECT_EQ(j.verdict, Verdict::fail) << name << ": " << j.excess;
-    }
   }
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
@@ -61,24 +60,6 @@ std::vector<double> noise_of(const Model& model, const std::vector<double>& sigm
   const double shared = random.normal();
   for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = sigma[i] * (model.common ? shared : random.normal());
   return noise;
-}
-
-TEST(Spread, recovers_a_known_sigma_within_its_stated_freedom) {
-  for (const Model& model : models()) {
-    Noise random(3);
-    const std::vector<double> sigma = sigmas_of(model, random), exact(sigma.size());
-    const Spread spread =
-        spread_of(draws_of(exact, [&] { return noise_of(model, sigma, random); }), exact, model.layout, Format::fp64);
-    // Sample variances of so many degrees of freedom are chi-square, and none of these few thousand is one in 10^8. The
-    // clipped bias adds up to its own estimate's tail: chi-square(1) * 2 / draws.
-    constexpr double rare = 1e-8;
-    for (std::size_t i = 0; i < sigma.size(); ++i) {
-      const double ratio = spread.sigma[i] * spread.sigma[i] / (sigma[i] * sigma[i]);
-      const boost::math::chi_squared chi_squared(spread.freedom[i]);
-      EXPECT_GT(ratio, quantile(chi_squared, rare) / spread.freedom[i]) << model.name;
-      EXPECT_LT(ratio, quantile(complement(chi_squared, rare)) / spread.freedom[i] + 2.0 / draws * 16) << model.name;
-    }
-  }
 }
 
 TEST(Spread, knows_how_many_elements_are_independent) {
@@ -222,11 +203,6 @@ TEST(Spread, adds_the_output_rounding_only_where_there_is_one) {
 }
 
 TEST(Spread, spacing_is_that_of_the_binade) {
-  EXPECT_EQ(spacing(Format::bf16, 1.0), 0x1p-7);
-  EXPECT_EQ(spacing(Format::bf16, -1.99), 0x1p-7);
-  EXPECT_EQ(spacing(Format::fp32, 2.0), 0x1p-22);
-  EXPECT_EQ(spacing(Format::fp16, 1e-7), 0x1p-24);
-  EXPECT_EQ(spacing(Format::e4m3, 0.0), 0x1p-9);
   for (const Format format : all_formats)
     for (int exponent = -1076; exponent <= 1024; ++exponent)
       for (const double factor : {1.0, -1.0, 1.5, 2 - 0x1p-52}) {
@@ -235,14 +211,6 @@ TEST(Spread, spacing_is_that_of_the_binade) {
         const int binade = x == 0 || !std::isfinite(x) ? f.min_exponent : std::max(std::ilogb(x), f.min_exponent);
         EXPECT_EQ(spacing(format, x), std::ldexp(1.0, binade - f.mantissa_bits)) << name_of(format) << ' ' << x;
       }
-}
-
-TEST(Spread, lays_tensors_out_as_heads_rows_and_columns) {
-  EXPECT_EQ(layout_of({2, 3, 4}, true), (Layout{2, 3, 4}));
-  EXPECT_EQ(layout_of({2, 3}, true), (Layout{2, 3, 1}));
-  EXPECT_EQ(layout_of({2, 3}, false), (Layout{1, 2, 3}));
-  EXPECT_EQ(layout_of({3}, false), (Layout{1, 3, 1}));
-  EXPECT_EQ(layout_of({}, false), (Layout{1, 1, 1}));
 }
 
 // ---- a small kernel ----
@@ -256,8 +224,8 @@ std::size_t at(int row, int cols, int col) {
   return static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(col);
 }
 
-/// o = w v, every product rounded at P, every partial sum at S; the products of the last k times `factor`.
-Answer toy_product(const Problem& problem, const Policy& policy, double factor) {
+/// o = w v, every product rounded at P, every partial sum at S.
+Answer toy(const Problem& problem, const Policy& policy, int) {
   const Array &w = problem.inputs.at("w"), &v = problem.inputs.at("v");
   const int rows = w.shape[1], cols = v.shape[2];
   RandomBits random{policy.seed};
@@ -271,26 +239,21 @@ Answer toy_product(const Problem& problem, const Policy& policy, double factor) 
       double sum = 0;
       for (int k = 0; k < depth; ++k) {
         const double x = w.data[at(r, depth, k)] * v.data[at(k, cols, c)];
-        sum = round("S", sum + round("P", k == depth - 1 ? factor * x : x));
+        sum = round("S", sum + round("P", x));
       }
       o.data[at(r, cols, c)] = round("out", sum);
     }
   return {{{"o", o}}, {}};
 }
-Answer toy(const Problem& problem, const Policy& policy, int) { return toy_product(problem, policy, 1); }
-/// Wrong by a tenth in one of its terms: its own draws spread around its own wrong answer.
-Answer wrong_toy(const Problem& problem, const Policy& policy, int) { return toy_product(problem, policy, 1.1); }
-
 constexpr std::string_view toy_tiles[] = {"1x1"};
 std::string no_obstacle(const Problem&) { return ""; }
 constexpr KernelForm toy_form = {"toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, toy};
-constexpr KernelForm wrong_toy_form = {"wrong_toy", "", toy_sites, toy_tiles, {}, false, no_obstacle, wrong_toy};
 
-Problem toy_problem(std::uint64_t seed, const std::function<double(Noise&)>& number, int rows = 48, int cols = 32) {
-  Noise random(seed);
-  Array w({1, rows, depth}), v({1, depth, cols});
+Problem toy_problem() {
+  Noise random(1);
+  Array w({1, 48, depth}), v({1, depth, 32});
   for (Array* a : {&w, &v})
-    for (double& x : a->data) x = number(random);
+    for (double& x : a->data) x = round_to(random.normal(), Format::fp32);
   Problem problem;
   problem.inputs = {{"w", w}, {"v", v}};
   return problem;
@@ -312,11 +275,9 @@ Oracle toy_oracle(const Problem& problem) {
   return {{{"o", o}}, true};
 }
 
-double normal_fp32(Noise& random) { return round_to(random.normal(), Format::fp32); }
-
 TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
   for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::e4m3}) {
-    const Problem problem = toy_problem(1, normal_fp32);
+    const Problem problem = toy_problem();
     const Oracle oracle = toy_oracle(problem);
     const KernelUnderTest kernel{&toy_form, precision, 0, 1};
     const Expectation expectation = expect(oracle, kernel, problem, draws);
@@ -339,61 +300,6 @@ TEST(SpreadOfAKernel, is_that_of_its_rounding_sites) {
     EXPECT_GT(estimated / known, 0.95) << name_of(precision);
     EXPECT_LT(estimated / known, 1.15) << name_of(precision);
   }
-}
-
-TEST(SpreadOfAKernel, is_what_its_errors_show) {
-  for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32, Format::e4m3, Format::e5m2})
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-      const Problem problem = toy_problem(seed, normal_fp32);
-      const Expectation expectation = expect(toy_oracle(problem), {&toy_form, precision, 0, 1}, problem, draws);
-      const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
-      EXPECT_EQ(j.verdict, Verdict::pass) << name_of(precision) << j.reason;
-      EXPECT_GT(j.rms_z, 0.85) << name_of(precision);
-      EXPECT_LT(j.rms_z, 1.15) << name_of(precision);
-    }
-}
-
-TEST(SpreadOfAKernel, does_not_excuse_a_wrong_formula) {
-  for (const Format precision : {Format::fp32, Format::bf16, Format::fp16, Format::tf32}) {
-    const Problem problem = toy_problem(1, normal_fp32);
-    const Expectation expectation = expect(toy_oracle(problem), {&wrong_toy_form, precision, 0, 1}, problem, draws);
-    EXPECT_EQ(judge(expectation.tensors[0].second, expectation.emulated[0].second).verdict, Verdict::fail)
-        << name_of(precision);
-  }
-}
-
-TEST(SpreadOfAKernel, is_zero_where_nothing_rounds) {
-  const Problem problem =
-      toy_problem(1, [](Noise& random) { return std::floor(random.uniform() * 7) - 3; });  // sums of at most 72
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::bf16, 0, 1}, problem, draws);
-  const Expected& e = expectation.tensors[0].second;
-  for (const double sigma : e.sigma) ASSERT_EQ(sigma, 0);
-  std::vector<double> got = expectation.emulated[0].second;
-  EXPECT_EQ(judge(e, got).verdict, Verdict::pass);
-  got[100] += 1;
-  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
-}
-
-/// Products below half of fp16's smallest number: the contract allows zero, so nothing can be learnt here.
-TEST(SpreadOfAKernel, that_underflows_leaves_the_judge_without_a_case) {
-  const Problem problem = toy_problem(1, [](Noise& random) { return 0x1p-13 * (0.5 + 0.4 * random.uniform()); });
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
-  const Judgement j = judge(expectation.tensors[0].second, expectation.emulated[0].second);
-  EXPECT_EQ(j.verdict, Verdict::unseen) << j.reason;
-}
-
-TEST(SpreadOfAKernel, that_overflows_is_not_judged_by_its_infinities) {
-  const Problem problem = toy_problem(1, [](Noise& random) { return 60 * (1 + random.uniform()); });
-  const Expectation expectation = expect(toy_oracle(problem), {&toy_form, Format::fp16, 0, 1}, problem, draws);
-  const Expected& e = expectation.tensors[0].second;
-  std::vector<double> got = expectation.emulated[0].second;
-  const auto overflowed = std::count_if(got.begin(), got.end(), [](double x) { return std::isinf(x); });
-  EXPECT_GT(overflowed, 0);
-  EXPECT_LT(overflowed, static_cast<std::ptrdiff_t>(got.size()) / 2);
-  EXPECT_EQ(judge(e, got).verdict, Verdict::unsupported);
-  const auto finite = std::find_if(e.sigma.begin(), e.sigma.end(), [](double sigma) { return std::isfinite(sigma); });
-  got[static_cast<std::size_t>(finite - e.sigma.begin())] = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
 }
 
 /// Squares of numbers this small are zero.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -44,8 +45,6 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   EXPECT_GT(2 * seen, rounded);
 }
 
-/// Heads that are computed side by side and then added up have the bits of heads computed one after the other: those
-/// of shared keys, of a number that all of them add to, and of whatever number of threads.
 void expect_same(const Arrays& sizes, const Arrays& others) {
   ASSERT_EQ(sizes.size(), others.size());
   for (const auto& [name, array] : others) {
@@ -54,6 +53,8 @@ void expect_same(const Arrays& sizes, const Arrays& others) {
   }
 }
 
+/// Heads that are computed side by side and then added up have the bits of heads computed one after the other: those
+/// of shared keys, of a number that all of them add to, and of whatever number of threads.
 TEST(Terms, are_those_of_one_head_after_the_other) {
   using M = softmax_attention;
   const Problem problem =
@@ -65,13 +66,13 @@ TEST(Terms, are_those_of_one_head_after_the_other) {
 }
 
 TEST(Terms, of_a_program_do_not_depend_on_the_threads) {
-  const Room& room = listed_room("gated_deltanet");
+  const Room& room = listed_room("linear_attention");
   const Problem problem =
-      room.make({std::string(room.name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
-  const auto alone = room.term_sizes(problem, 24, 1), fewer = room.term_sizes(problem, 12, 1);
+      room.make({std::string(room.name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::integers, 6, {}});
+  const auto alone = room.term_sizes(problem, 53, 1), fewer = room.term_sizes(problem, 3, 1);
   ASSERT_TRUE(alone.has_value() && fewer.has_value());
-  expect_same(*room.term_sizes(problem, 24, 3), *alone);
-  EXPECT_NE(fewer->at("o").data, alone->at("o").data);  // more is exact in 24 bits
+  expect_same(*room.term_sizes(problem, 53, 3), *alone);
+  EXPECT_NE(fewer->at("o").data, alone->at("o").data);  // more is exact in 53 bits
 }
 
 }  // namespace

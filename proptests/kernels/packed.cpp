@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstdint>
 #include <ostream>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -168,91 +167,6 @@ TEST_P(Packed, mutants_are_killed) {
   }
 }
 
-// ---- what launchers of such batches got wrong elsewhere, around healthy kernels
-
-/// Which tensors have a row for every token.
-std::set<std::string, std::less<>> by_token(const std::vector<RoomFacts::Ranked>& tensors) {
-  std::set<std::string, std::less<>> names;
-  for (const RoomFacts::Ranked& ranked : tensors)
-    if (ranked.rank > 0 && ranked.field.axes[0] == Axis::seq_len) names.emplace(ranked.field.name);
-  return names;
-}
-/// The rows of each head of a [H][T][...] array as if there were `rows`: more are those that begin `next`. What is
-/// broadcast over the tokens stays.
-Array with_rows(const Array& a, int rows, const Array& next) {
-  if (a.shape.size() < 2) return a;
-  Array all = a;
-  all.shape[1] = rows;
-  all.data.clear();
-  const int kept = std::min(rows, a.shape[1]);
-  const auto size = [](const Array& x) {
-    return x.data.size() / static_cast<std::size_t>(x.shape[0]) / static_cast<std::size_t>(x.shape[1]);
-  };
-  const auto copy = [&all](const Array& from, int head, int count, std::size_t width) {
-    const auto begin = from.data.begin() + static_cast<std::ptrdiff_t>(width) * head * from.shape[1];
-    all.data.insert(all.data.end(), begin, begin + static_cast<std::ptrdiff_t>(width) * count);
-  };
-  for (int h = 0; h < a.shape[0]; ++h) {
-    copy(a, h, kept, size(a));
-    if (rows > kept) copy(next, h, rows - kept, size(next));
-  }
-  return all;
-}
-
-/// Every sequence but the last is computed with the first token of the next one at its end.
-std::vector<Answer> one_token_leaks(const laws::Subject& s, const std::vector<Problem>& problems, const Policy& policy,
-                                    int tile) {
-  const auto inputs = by_token(s.room.inputs()), outputs = by_token(s.room.outputs());
-  std::vector<Answer> answers;
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    Problem p = problems[i];
-    const int length = p.inputs.at("v").shape[1];
-    if (i + 1 < problems.size()) {
-      for (auto& [name, array] : p.inputs)
-        if (inputs.contains(name)) array = with_rows(array, length + 1, problems[i + 1].inputs.at(name));
-      for (auto& [name, array] : p.cotangents)
-        if (outputs.contains(name)) array = with_rows(array, length + 1, problems[i + 1].cotangents.at(name));
-    }
-    answers.push_back(s.form.run(p, policy, tile));
-    for (auto& [name, array] : answers.back().outputs)
-      if (outputs.contains(name)) array = with_rows(array, length, array);
-    for (auto& [name, array] : answers.back().gradients)
-      if (inputs.contains(name)) array = with_rows(array, length, array);
-  }
-  return answers;
-}
-
-/// A block that goes on to the next sequence keeps the state of the one before.
-std::vector<Answer> state_not_reset(const laws::Subject& s, const std::vector<Problem>& problems, const Policy& policy,
-                                    int tile) {
-  std::vector<Answer> answers;
-  for (Problem p : problems) {
-    if (!answers.empty())
-      for (const auto& [name, array] : answers.back().outputs)
-        if (name.starts_with("final_"))
-          if (const auto it = p.inputs.find("initial_" + name.substr(6)); it != p.inputs.end()) it->second = array;
-    answers.push_back(s.form.run(p, policy, tile));
-  }
-  return answers;
-}
-
-TEST_P(Packed, launchers_mutants_are_killed) {
-  const laws::Subject s = healthy();
-  bool leak = false, state = false, has_state = false;
-  for (const Batch& batch : fixed_batches(s)) {
-    const std::vector<Problem> problems = batch.problems(s.room);
-    const Policy policy = Policy::of(s.form.sites, Format::bf16);
-    const auto found = [&](const std::vector<Answer>& answers) {
-      return !difference(answers, s.form, problems, policy, batch.of.tile).empty();
-    };
-    has_state |= problems[0].inputs.contains("initial_state");
-    leak |= found(one_token_leaks(s, problems, policy, batch.of.tile));
-    state |= found(state_not_reset(s, problems, policy, batch.of.tile));
-  }
-  EXPECT_TRUE(leak);
-  EXPECT_EQ(state, has_state);
-}
-
 INSTANTIATE_TEST_SUITE_P(rooms, Packed, ::testing::ValuesIn(all_forms()),
                          [](const auto& of) { return of.param.room + "_" + of.param.form; });
 
@@ -272,13 +186,6 @@ int meet_with(int value, std::intptr_t key) {
   number.value = value;
   pack::meet({add, key}, number);
   return number.value;
-}
-
-TEST(pack, serves_all_that_wait_in_order) {
-  std::array<int, 3> met{};
-  pack::run(3, [&](int s) { met[static_cast<std::size_t>(s)] = meet_with(s + 1, 0); });
-  EXPECT_EQ(met, (std::array{123, 123, 123}));
-  EXPECT_FALSE(pack::active());
 }
 
 TEST(pack, serves_who_launches_more_without_the_others) {

@@ -15,7 +15,7 @@
 namespace assay::tile {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unbounded = std::numeric_limits<double>::infinity();
 
 TEST(PartialSums, AreAddedInTheOrderOfADevicesLanes) {
   constexpr int columns = 32, lanes = HostBlock<double>::lanes;
@@ -63,8 +63,8 @@ TEST(TensorCore, AlignsToTheSumOfExponents) {
 TEST(TensorCore, LeavesZerosAndInfinities) {
   EXPECT_EQ(sum_on_tensor_core(0, {0, 0}, {1, 2}, Format::bf16), 0);
   EXPECT_EQ(sum_on_tensor_core(0x1p-149, {0}, {0}, Format::fp16), 0x1p-149);
-  EXPECT_EQ(sum_on_tensor_core(infinity, {1}, {1}, Format::bf16), infinity);
-  EXPECT_TRUE(std::isnan(sum_on_tensor_core(infinity, {1}, {-infinity}, Format::bf16)));
+  EXPECT_EQ(sum_on_tensor_core(unbounded, {1}, {1}, Format::bf16), unbounded);
+  EXPECT_TRUE(std::isnan(sum_on_tensor_core(unbounded, {1}, {-unbounded}, Format::bf16)));
 }
 
 TEST(TensorCore, SumsTheProductsOfKernelsWhileEmulated) {

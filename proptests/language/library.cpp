@@ -6,15 +6,21 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "language/answers/by_tier.hpp"
+#include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
-#include "proptests/core/one_in.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/planted_room.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/language/programs.hpp"
+#include "proptests/laws/reference_laws.hpp"
 #include "reference/core/error.hpp"
 #include "tools/run/front_end.hpp"
 
@@ -80,6 +86,8 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
         mine, theirs, {}, [](const auto& entry) { return entry.first; }, [](const auto& entry) { return entry.first; }))
         << what;
   };
+  // Most references derive no gradients; those of the room are then what is expected of its program traced anew.
+  if (expected->gradients.empty()) expected->gradients = of_room->gradients;
   same_names(of_room->outputs, expected->outputs), same_names(of_room->gradients, expected->gradients);
   std::size_t compared = 0;
   const auto meet = [&](const BasicArrays<Enclosed>& mine, const BasicArrays<Enclosed>& theirs, const char* prefix) {
@@ -98,38 +106,104 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
   return compared;
 }
 
-/// One problem in five, of all variants and styles; all with ASSAY_EVERY=1 in the environment.
+/// One problem in five, of all variants and styles, or more.
 TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
-  OneIn sampled(5);
+  Share sampled(5);
   FrontEnd front;
   std::size_t compared = 0;
   int seen = 0;
-  for (const Room* room : rooms()) {
-    const std::string name(room->name), file = folder + name + ".py";
-    if (!std::filesystem::exists(file)) {
-      EXPECT_EQ(name, "stable_rank");  // the limit of an iteration
-      continue;
-    }
-    const Program plain = load_program(folder + "json/" + name + ".json");
-    for (const Params& params : room->variants()) {
-      if (params.contains("solver")) continue;  // steps of an iteration are no program
-      std::optional<Mechanism> mechanism;
-      for (const Style style : {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers}) {
-        if (!sampled.takes()) continue;
-        Problem problem =
-            room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .style = style, .params = params});
-        if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
-        keep_what_both_know(mechanism->program, problem);
-        std::string what = name + ' ' + std::string(name_of(style));
-        for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + word_of(value);
-        compared += compare(*room, *mechanism, problem, what);
+  while (sampled.goes_on())
+    for (const Room* room : rooms()) {
+      const std::string name(room->name), file = folder + name + ".py";
+      if (!std::filesystem::exists(file)) {
+        EXPECT_EQ(name, "stable_rank");  // the limit of an iteration
+        continue;
       }
-      ++seen;
+      const Program plain = load_program(folder + "json/" + name + ".json");
+      for (const Params& params : room->variants()) {
+        if (params.contains("solver")) continue;  // steps of an iteration are no program
+        std::optional<Mechanism> mechanism;
+        for (const Style style : {Style::normal, Style::gate_ends, Style::repeated_keys, Style::integers}) {
+          if (!sampled.takes()) continue;
+          Problem problem =
+              room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .style = style, .params = params});
+          if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
+          keep_what_both_know(mechanism->program, problem);
+          std::string what = name + ' ' + std::string(name_of(style));
+          for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + word_of(value);
+          compared += compare(*room, *mechanism, problem, what);
+        }
+        ++seen;
+      }
+    }
+  EXPECT_GE(seen, 60);
+  EXPECT_GT(compared, 4000U);
+  RecordProperty("compared", static_cast<int>(compared));
+}
+
+/// A room with another program's numbers.
+class Mutated final : public LikeRoom {
+ public:
+  Mutated(const Room& of, Mechanism mechanism) : LikeRoom(of), mechanism_(std::move(mechanism)) {}
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override {
+    return language::values(mechanism_, problem, tier);
+  }
+
+ private:
+  Mechanism mechanism_;
+};
+
+/// Whether some number is another one, by more than words may be off.
+bool differs(const BasicArrays<HiLo>& a, const BasicArrays<HiLo>& b) {
+  for (const auto& [name, array] : a) {
+    double largest = 0;
+    for (const HiLo& x : array.data) largest = std::max(largest, std::fabs(x.hi));
+    const auto other = b.find(name);  // a room leaves out what nobody gave
+    for (std::size_t i = 0; other != b.end() && i < array.data.size(); ++i)
+      if (std::fabs(array.data[i].hi - other->second.data[i].hi) > std::ldexp(largest, -50)) return true;
+  }
+  return false;
+}
+
+/// The first of the mutants, from a drawn one on, that changes an answer; null if none does.
+std::unique_ptr<const Mutated> one_that_shows(const Room& room, const Problem& problem, const Mechanism& right,
+                                              bool of_gradient) {
+  const std::vector<Mutant> mutants = mutants_of(of_gradient ? right.gradient : right.program);
+  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp100);
+  const std::size_t first = hash_of(test_seed() + std::string(room.name)) % mutants.size();
+  for (std::size_t n = 0; n < mutants.size(); ++n) {
+    const Mutant& mutant = mutants[(first + n) % mutants.size()];
+    auto mutated = std::make_unique<const Mutated>(
+        room, of_gradient ? Mechanism(right.program, mutant.program) : Mechanism(mutant.program));
+    try {
+      const BasicAnswer<HiLo> got = mutated->values(problem, Tier::mp100);
+      if (of_gradient ? differs(got.gradients, answer.gradients) : differs(got.outputs, answer.outputs)) return mutated;
+    } catch (const InputError&) {
+      continue;  // a number that does not exist
     }
   }
-  EXPECT_GE(seen, 60);
-  EXPECT_GT(compared, 40000U / static_cast<unsigned>(one_in(5)));
-  RecordProperty("compared", static_cast<int>(compared));
+  return nullptr;
+}
+
+/// The law that a room is its reference sees one wrong operation, in the formula and in its gradient: which one, the
+/// seed draws. (The references that plant faults show it by these.)
+TEST(Library, ProgramsWithOneWrongOperationAreNotTheReference) {
+  FrontEnd front;
+  int tried = 0;
+  for (const Room* room : rooms()) {
+    if (!planted_room(room->name).faults.empty()) continue;
+    const std::string name(room->name);
+    const Problem problem = room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}});
+    const std::vector<std::string> settings = settings_for(load_program(folder + "json/" + name + ".json"), problem);
+    const Mechanism right(load_program(front.program(folder + name + ".py", {name, settings})));
+    for (const bool of_gradient : {false, true}) {
+      const auto mutated = one_that_shows(*room, problem, right, of_gradient);
+      ASSERT_NE(mutated, nullptr) << room->name;
+      EXPECT_NE(laws::is_its_reference(*mutated, problem), "") << room->name << (of_gradient ? ": gradients" : "");
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 20);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "judge/court/judge_answer.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
-#include "proptests/core/one_in.hpp"
 #include "proptests/core/places.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/rounding.hpp"
@@ -131,58 +131,62 @@ const ReportRow& row_of(const Judged& judged, const std::string& tensor) {
   return *std::find_if(judged.rows.begin(), judged.rows.end(), [&](const ReportRow& r) { return r.tensor == tensor; });
 }
 
-/// One seed in eight, for time; all with ASSAY_EVERY=1 in the environment.
+/// One seed in eight, or more.
 TEST(ProgramForms, HealthyChunkKernelsPass) {
-  OneIn sampled(8);
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    if (!sampled.takes()) continue;
-    const Problem problem = problem_of(path_of("implicit_delta"), {1, 40, 2, 0, 8, 6, 0}, seed, false);
-    const Judged found = judged(problem, Bug::none, path_of("implicit_delta_chunks"));
-    ASSERT_EQ(found.verdict, Verdict::pass) << "seed " << seed << found.reason;
-    for (const ReportRow& row : found.rows) {
-      EXPECT_EQ(row.evidence, "form " + path_of("implicit_delta_chunks") + ", bf16");
-      // Sigma is what such kernels are off by, and not a bound.
-      EXPECT_GT(row.judgement.rms_z, 0.5) << seed << ' ' << row.tensor;
-      EXPECT_LT(row.judgement.rms_z, 1.5) << seed << ' ' << row.tensor;
+  Share sampled(8);
+  while (sampled.goes_on())
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      if (!sampled.takes()) continue;
+      const Problem problem = problem_of(path_of("implicit_delta"), {1, 40, 2, 0, 8, 6, 0}, seed, false);
+      const Judged found = judged(problem, Bug::none, path_of("implicit_delta_chunks"));
+      ASSERT_EQ(found.verdict, Verdict::pass) << "seed " << seed << found.reason;
+      for (const ReportRow& row : found.rows) {
+        EXPECT_EQ(row.evidence, "form " + path_of("implicit_delta_chunks") + ", bf16");
+        // Sigma is what such kernels are off by, and not a bound.
+        EXPECT_GT(row.judgement.rms_z, 0.5) << seed << ' ' << row.tensor;
+        EXPECT_LT(row.judgement.rms_z, 1.5) << seed << ' ' << row.tensor;
+      }
     }
-  }
 }
 
 TEST(ProgramForms, FailWhatTheyDoNotDeclare) {
-  OneIn sampled(3);
-  for (std::uint64_t seed = 0; seed < 3; ++seed) {
-    if (!sampled.takes()) continue;
-    const Problem problem = problem_of(path_of("implicit_delta"), {1, 512, 1, 0, 32, 32, 0}, seed, false);
-    const std::string form = path_of("implicit_delta_chunks");
-    EXPECT_EQ(judged(problem, Bug::none, form).verdict, Verdict::pass) << seed;
-    EXPECT_EQ(judged(problem, Bug::mask_without_diagonal, form).verdict, Verdict::fail) << seed;
-    // No algorithm's own roundings would exceed what the model lets pass; those of this one, as it is declared, do.
-    const Judged narrow = judged(problem, Bug::state_in_bf16, form);
-    EXPECT_EQ(row_of(narrow, "final_state").judgement.verdict, Verdict::fail) << seed;
-    ASSERT_TRUE(row_of(narrow, "final_state").by_model);
-    EXPECT_EQ(row_of(narrow, "final_state").by_model->verdict, Verdict::pass) << seed;
-    EXPECT_EQ(judged(problem, Bug::state_in_bf16, "").verdict, Verdict::pass) << seed;
-  }
+  Share sampled(3);
+  while (sampled.goes_on())
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      if (!sampled.takes()) continue;
+      const Problem problem = problem_of(path_of("implicit_delta"), {1, 512, 1, 0, 32, 32, 0}, seed, false);
+      const std::string form = path_of("implicit_delta_chunks");
+      EXPECT_EQ(judged(problem, Bug::none, form).verdict, Verdict::pass) << seed;
+      EXPECT_EQ(judged(problem, Bug::mask_without_diagonal, form).verdict, Verdict::fail) << seed;
+      // No algorithm's own roundings would exceed what the model lets pass; those of this one, as it is declared, do.
+      const Judged narrow = judged(problem, Bug::state_in_bf16, form);
+      EXPECT_EQ(row_of(narrow, "final_state").judgement.verdict, Verdict::fail) << seed;
+      ASSERT_TRUE(row_of(narrow, "final_state").by_model);
+      EXPECT_EQ(row_of(narrow, "final_state").by_model->verdict, Verdict::pass) << seed;
+      EXPECT_EQ(judged(problem, Bug::state_in_bf16, "").verdict, Verdict::pass) << seed;
+    }
 }
 
 /// Its own rounding to nearest, gradients as well.
 TEST(ProgramForms, TheirOwnRunsPass) {
-  OneIn sampled(3);
-  for (const char* name : {"deltanet", "gated_deltanet", "kda"})
-    for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
-      for (std::uint64_t seed = 0; seed < 4; ++seed) {
-        if (!sampled.takes()) continue;
-        const Problem problem = problem_of(library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
-        const auto form = program_form(form_of(name), problem.mechanism);
-        const KernelUnderTest kernel{form.get(), precision, 0, 1};
-        const Answer own = form->run(problem, kernel.policy(), 0);
-        std::vector<std::string> answered;
-        for (const auto& [tensor, array] : flat(own)) answered.push_back(tensor);
-        const Judged found = judge(
-            problem, own, {.form = form_of(name), .tensors = answered, .threads = 1, .precision = name_of(precision)});
-        ASSERT_EQ(found.verdict, Verdict::pass) << name << ' ' << name_of(precision) << ' ' << seed << found.reason;
-        EXPECT_EQ(found.rows.size(), std::string(name) == "deltanet" ? 7U : 8U);
-      }
+  Share sampled(3);
+  while (sampled.goes_on())
+    for (const char* name : {"deltanet", "gated_deltanet", "kda"})
+      for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
+        for (std::uint64_t seed = 0; seed < 4; ++seed) {
+          if (!sampled.takes()) continue;
+          const Problem problem = problem_of(library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
+          const auto form = program_form(form_of(name), problem.mechanism);
+          const KernelUnderTest kernel{form.get(), precision, 0, 1};
+          const Answer own = form->run(problem, kernel.policy(), 0);
+          std::vector<std::string> answered;
+          for (const auto& [tensor, array] : flat(own)) answered.push_back(tensor);
+          const Judged found =
+              judge(problem, own,
+                    {.form = form_of(name), .tensors = answered, .threads = 1, .precision = name_of(precision)});
+          ASSERT_EQ(found.verdict, Verdict::pass) << name << ' ' << name_of(precision) << ' ' << seed << found.reason;
+          EXPECT_EQ(found.rows.size(), std::string(name) == "deltanet" ? 7U : 8U);
+        }
 }
 
 /// The root mean square of sigma over a tensor.

@@ -3,34 +3,23 @@
 #include <rapidcheck/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <string>
+
+#include "proptests/core/share.hpp"
 
 namespace assay::laws {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string word(const char* variable, const char* usual) {
-  const char* said = std::getenv(variable);
-  return said == nullptr || *said == '\0' ? usual : said;
-}
-
-/// FNV-1a.
-std::uint64_t hash(const std::string& text) {
-  std::uint64_t h = 14695981039346656037ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return h;
-}
-
 }  // namespace
 
 void check_property(const std::function<void()>& property) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  const std::string name = std::string(test->test_suite_name()) + '.' + test->name(), seed = word("ASSAY_SEED", "0");
-  const double seconds = std::stod(word("ASSAY_SECONDS", "0.2"));
+  const std::string name = std::string(test->test_suite_name()) + '.' + test->name(), seed = test_seed();
+  const double seconds = test_seconds();
   const Clock::time_point start = Clock::now();
   const auto is_late = [&] { return std::chrono::duration<double>(Clock::now() - start).count() > seconds; };
   int tried = 0;
@@ -51,7 +40,7 @@ void check_property(const std::function<void()>& property) {
   // RapidCheck's cases grow along a round, so rounds do.
   for (int round = 2; round == 2 || !is_late(); round *= 2) {
     rc::detail::TestParams params;
-    params.seed = hash(seed + ' ' + name + ' ' + std::to_string(round)), params.maxSuccess = round;
+    params.seed = hash_of(seed + ' ' + name + ' ' + std::to_string(round)), params.maxSuccess = round;
     params.maxDiscardRatio = 100;
     const auto result = rc::detail::checkTestable(timed, rc::detail::TestMetadata{name, name}, params);
     if (result.is<rc::detail::SuccessResult>()) {

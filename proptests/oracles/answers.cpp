@@ -1,21 +1,16 @@
-// Exact answers: against an independent implementation, against dual numbers, tier against tier, and where answers
-// degenerate.
+// Exact answers: against an independent implementation, heads together and alone, and where answers degenerate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/case_file.hpp"
-#include "oracles/core/bind.hpp"
-#include "oracles/core/diagnostics.hpp"
-#include "oracles/core/make_room.hpp"
+#include "oracles/core/room.hpp"
+#include "oracles/scalars/precise.hpp"
 #include "proptests/core/places.hpp"
-#include "reference/deltanet.hpp"
-#include "reference/gated_deltanet.hpp"
-#include "reference/parallax.hpp"
-#include "reference/softmax_attention.hpp"
 
 namespace assay {
 namespace {
@@ -60,177 +55,53 @@ TEST(Answers, AgreeWithAnIndependentImplementation) {
   EXPECT_GT(compared, 500);
 }
 
-/// Small cases of room M in several styles and shapes, grouped heads included.
-template <class M>
-std::vector<Problem> problems() {
-  std::vector<Params> variants = {{}};
-  if constexpr (std::is_same_v<M, deltanet>) {
-    variants.push_back({{"alignment", std::string("next_latent")}});
-    variants.push_back({{"alignment", std::string("next_latent")}, {"sequence_start", false}});
-  } else if constexpr (std::is_same_v<M, gated_deltanet>) {
-    variants.push_back({{"error", std::string("undecayed")}});
-  } else {
-    variants.push_back({{"window", 2L}});
-    variants.push_back({{"causal", false}});
+/// With the arrays that heads share once for each of them.
+Problem ungrouped(Problem problem, int heads) {
+  for (auto& [name, a] : problem.inputs) {
+    if (a.shape.empty() || a.shape[0] == heads) continue;
+    const std::vector<double> shared = a.data;
+    for (int h = a.shape[0]; h < heads; ++h) a.data.insert(a.data.end(), shared.begin(), shared.end());
+    a.shape[0] = heads;
   }
-  std::vector<Problem> all;
-  for (const Params& params : variants)
-    for (const Style style : {Style::normal, Style::correlated_keys, Style::gate_ends, Style::rising_scores})
-      all.push_back(
-          make_problem<M>({.mechanism = std::string(M::name),
-                           .shape = {.seq_len = 5, .heads = 2, .shared_heads = 1, .key_dim = 3, .value_dim = 2},
-                           .style = style,
-                           .seed = 11,
-                           .params = params}));
-  return all;
+  return problem;
 }
 
-template <class M>
-class Backward : public testing::Test {};
-using AllRooms = testing::Types<softmax_attention, parallax, deltanet, gated_deltanet>;
-TYPED_TEST_SUITE(Backward, AllRooms);
-
-/// Adds the derivative of sum <cotangent, output> along input number `at` of `in`, counting through all tensors.
-template <class M, class S>
-Dual<S> directional(const Binding<M, double>& binding, typename M::template Inputs<Dual<S>> in, std::size_t at,
-                    int head) {
-  std::size_t counted = 0;
-  binding.for_each(in, [&](const Field&, auto& tensor) {
-    for (auto& x : tensor.data)
-      if (counted++ == at) x.slope = S(1);
-  });
-  const auto out = M::forward(binding.options(), in);
-  const auto cotangent = binding.template cotangent<S>(head);
-  std::vector<S> weights;
-  binding.for_each(cotangent, [&](const Field&, const auto& tensor) {
-    weights.insert(weights.end(), tensor.data.begin(), tensor.data.end());
-  });
-  Dual<S> sum;
-  auto weight = weights.begin();
-  binding.for_each(out, [&](const Field&, const auto& tensor) {
-    for (const auto& x : tensor.data) sum += Dual<S>(*weight++) * x;
-  });
-  return sum;
-}
-
-/// Running counts its errors in units of 2^-53; `unit` is the largest relative error of one operation of another
-/// scalar. Second-order terms are below a millionth, so a factor of two is generous.
-Mp100 bound_for(double running_errors, const Mp100& unit) { return 2 * Mp100(running_errors) * unit; }
-
-TYPED_TEST(Backward, EqualsDualSlopesInFiftyDigits) {
-  using M = TypeParam;
-  // exp and log of Boost are good to a few units in the last place, arithmetic to half a unit.
-  const Mp100 unit = 4 * Mp100(std::numeric_limits<Mp50>::epsilon());
-  int compared = 0;
-  for (const Problem& problem : problems<M>()) {
-    const Binding<M, double> binding(problem);
-    for (int head = 0; head < binding.heads().own; ++head) {
-      const auto gradient =
-          M::backward(binding.options(), binding.template inputs<Mp50>(head), binding.template cotangent<Mp50>(head));
-      const auto running = M::backward(binding.options(), binding.template inputs<Running>(head),
-                                       binding.template cotangent<Running>(head));
-      std::vector<double> errors;
-      binding.for_each(running, [&](const Field&, const auto& tensor) {
-        for (const Running& x : tensor.data) errors.push_back(x.error);
-      });
-      std::size_t at = 0;
-      binding.for_each(gradient, [&](const Field& f, const auto& tensor) {
-        for (std::size_t i = 0; i < tensor.data.size(); ++i, ++at) {
-          if (!f.differentiable) continue;
-          const auto slope = directional<M, Mp50>(binding, binding.template inputs<Dual<Mp50>>(head), at, head).slope;
-          const auto spread =
-              directional<M, Running>(binding, binding.template inputs<Dual<Running>>(head), at, head).slope;
-          EXPECT_LE(abs(Mp100(tensor.data[i]) - Mp100(slope)), bound_for(errors[at] + spread.error, unit))
-              << f.name << " number " << i << ", head " << head << ", seed case " << problem.id;
-          ++compared;
-        }
-      });
-    }
-  }
-  EXPECT_GT(compared, 500);
-}
-
-TYPED_TEST(Backward, W2IsWithinItsBoundOfFiftyDigits) {
-  using M = TypeParam;
-  // w2.hpp: no operation is worse than 40 * 2^-106.
-  const Mp100 unit = ldexp(Mp100(1), -100);
-  int compared = 0;
-  for (const Problem& problem : problems<M>()) {
-    const Binding<M, double> binding(problem);
-    const AnswerParts parts{.gradients = true, .caches = true, .diagnostics = false};
-    const auto w2 = answer<M, W2>(binding, parts);
-    const auto mp50 = answer<M, Mp50>(binding, parts);
-    const auto running = answer<M, Running>(binding, parts);
-    const auto compare = [&](const auto& a, const auto& b, const auto& r) {
-      for (const auto& [name, array] : b)
-        for (std::size_t i = 0; i < array.data.size(); ++i, ++compared) {
-          const W2& x = a.at(name).data[i];
-          EXPECT_LE(abs(Mp100(x.hi) + Mp100(x.lo) - Mp100(array.data[i])), bound_for(r.at(name).data[i].error, unit))
-              << name << " number " << i << ", " << problem.id;
-        }
+/// Of two heads that share keys: outputs are each head's own, gradients sums over the heads.
+TEST(Answers, SharedGradientsAreTheSumOverTheirHeads) {
+  for (const char* name : {"softmax_attention", "parallax", "deltanet", "gated_deltanet"}) {
+    const Room& room = listed_room(name);
+    const Problem grouped = room.make(
+        {.mechanism = name, .shape = {.seq_len = 5, .heads = 2, .shared_heads = 1, .key_dim = 3, .value_dim = 2}});
+    const BasicAnswer<HiLo> together = room.values(grouped, Tier::mp100),
+                            alone = room.values(ungrouped(grouped, 2), Tier::mp100);
+    const auto expect_same = [&](const std::string& tensor, const std::vector<HiLo>& got, std::vector<Mp50> want) {
+      Mp50 largest = 0;
+      for (const Mp50& x : want) largest = std::max(largest, Mp50(abs(x)));
+      ASSERT_EQ(got.size(), want.size()) << name << ' ' << tensor;
+      for (std::size_t i = 0; i < got.size(); ++i)  // pairs hold 106 bits, and three were rounded to them
+        EXPECT_LE(abs(Mp50(got[i].hi) + Mp50(got[i].lo) - want[i]), ldexp(Mp50(3), -105) * largest)
+            << name << ' ' << tensor << ' ' << i;
     };
-    compare(w2.outputs, mp50.outputs, running.outputs);
-    compare(w2.gradients, mp50.gradients, running.gradients);
+    const auto exact = [](const std::vector<HiLo>& pairs) {
+      std::vector<Mp50> list;
+      for (const HiLo& x : pairs) list.push_back(Mp50(x.hi) + Mp50(x.lo));
+      return list;
+    };
+    expect_same("o", together.outputs.at("o").data, exact(alone.outputs.at("o").data));
+    for (const auto& [tensor, array] : together.gradients) {
+      std::vector<Mp50> sum = exact(alone.gradients.at(tensor).data);
+      const std::size_t n = array.data.size();
+      for (std::size_t i = n; i < sum.size(); ++i) sum[i % n] += sum[i];
+      sum.resize(n);
+      expect_same(tensor, array.data, std::move(sum));
+    }
   }
-  EXPECT_GT(compared, 500);
 }
 
-TYPED_TEST(Backward, SharedGradientsAreTheSumOverTheirHeads) {
-  using M = TypeParam;
-  const Problem grouped = problems<M>().front();
-  const BasicAnswer<Mp50> together = answer<M, Mp50>(Binding<M, double>(grouped), {.gradients = true});
-  BasicArrays<Mp50> sum;
-  for (int head = 0; head < 2; ++head) {
-    Problem one = grouped;
-    for (auto* arrays : {&one.inputs, &one.cotangents})
-      for (auto& [name, array] : *arrays) {
-        const auto size = static_cast<std::ptrdiff_t>(array.data.size()) / array.shape[0];
-        const int block = array.shape[0] == 2 ? head : 0;
-        array.data = {array.data.begin() + block * size, array.data.begin() + (block + 1) * size};
-        array.shape.erase(array.shape.begin());
-      }
-    const BasicAnswer<Mp50> alone = answer<M, Mp50>(Binding<M, double>(one), {.gradients = true});
-    for (const auto& [name, array] : alone.gradients) {
-      std::vector<Mp50>& into = sum[name].data;
-      const bool shared = into.size() == together.gradients.at(name).data.size();
-      if (!shared) into.insert(into.end(), array.data.begin(), array.data.end());
-      for (std::size_t i = 0; shared && i < into.size(); ++i) into[i] += array.data[i];
-    }
-    for (const auto& [name, array] : alone.outputs) {
-      const auto& both = together.outputs.at(name).data;
-      EXPECT_TRUE(std::equal(array.data.begin(), array.data.end(), both.begin() + head * std::ssize(array.data)))
-          << name;
-    }
-  }
-  EXPECT_EQ(sum.size(), together.gradients.size());
-  for (const auto& [name, array] : sum) EXPECT_EQ(array.data, together.gradients.at(name).data) << name;
-}
-
-TYPED_TEST(Backward, SlopesAreTheRegistrysAnswerToATangent) {
-  using M = TypeParam;
-  const Room& room = listed_room(M::name);
-  const Problem problem = room.make({.mechanism = std::string(M::name),
-                                     .shape = {.seq_len = 4, .heads = 1, .key_dim = 2, .value_dim = 2},
-                                     .params = {}});
-  // <cotangent, slope of the outputs along v> = <gradient of v, v>: the outputs are linear in v for a fixed state.
-  const Arrays tangent = {{"v", problem.inputs.at("v")}};
-  const BasicArrays<HiLo> slopes = room.slopes(problem, tangent);
-  const BasicAnswer<HiLo> answer = room.values(problem, Tier::mp50);
-  Mp50 left(0), right(0), size(0);
-  for (const auto& [name, array] : problem.cotangents)
-    for (std::size_t i = 0; i < array.data.size(); ++i) {
-      const HiLo& s = slopes.at(name).data[i];
-      left += Mp50(array.data[i]) * (Mp50(s.hi) + Mp50(s.lo));
-      size += abs(Mp50(array.data[i]) * Mp50(s.hi));
-    }
-  const auto& gradient = answer.gradients.at("v");
-  for (std::size_t i = 0; i < gradient.data.size(); ++i) {
-    right += Mp50(tangent.at("v").data[i]) * (Mp50(gradient.data[i].hi) + Mp50(gradient.data[i].lo));
-    size += abs(Mp50(tangent.at("v").data[i]) * Mp50(gradient.data[i].hi));
-  }
-  // Each number was rounded to a pair of doubles: 2^-106 of itself.
-  EXPECT_LE(abs(left - right), size * ldexp(Mp50(1), -106));
-  EXPECT_GT(size, 0);
+TEST(Answers, TangentsAreOfTheInputsAndOfTheirShapes) {
+  const Room& room = listed_room("deltanet");
+  const Problem problem =
+      room.make({.mechanism = "deltanet", .shape = {.seq_len = 4, .heads = 1, .key_dim = 2, .value_dim = 2}});
   EXPECT_THROW(room.slopes(problem, {{"w", Array({1})}}), InputError);
   EXPECT_THROW(room.slopes(problem, {{"v", Array({1})}}), InputError);
 }
@@ -340,21 +211,6 @@ TEST(Degenerate, TheCarriedKeyIsTheFirstWriteFeature) {
                                   rest + R"("k": [["3"], ["9"]], "initial_state": [["6"]]}})",
                               {.digits = 1, .tier = {}});
   EXPECT_EQ(start["outputs"]["o"][0][0], "6");
-}
-
-TEST(Diagnostics, LargestEigenvalueOfTheSecondDifference) {
-  for (const int n : {1, 2, 3, 5, 8}) {
-    Tensor<Mp50, 2> a(n, n);
-    for (int i = 0; i < n; ++i) {
-      a(i, i) = 2;
-      if (i > 0) a(i, i - 1) = a(i - 1, i) = -1;
-    }
-    const Mp50 pi = acos(Mp50(-1)), exact = 2 + 2 * cos(pi / (n + 1));
-    // Off-diagonal entries of up to 4 n units are left out, and every rotation rounds: at most n (n - 1) / 2 per sweep,
-    // a dozen sweeps, a few units each.
-    const int operations = 4 * n + 12 * 4 * n * n;
-    EXPECT_LE(abs(detail::largest_eigenvalue(a) - exact), operations * std::numeric_limits<Mp50>::epsilon() * exact);
-  }
 }
 
 TEST(Diagnostics, ABoundWhereEnclosuresDecide) {

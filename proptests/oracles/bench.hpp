@@ -1,5 +1,7 @@
 #pragma once
 // A kernel's answer to one case, judged, and what is said of it.
+#include <gtest/gtest.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -55,15 +57,21 @@ inline const Bench& bench_for(const char* name) {
   return at->second;
 }
 
-/// Row t of head h of an array [heads, tokens, channels].
-inline double number_at(const Array& a, int h, int t, int c) {
-  return a.data[static_cast<std::size_t>((h * a.shape[1] + t) * a.shape[2] + c)];
+/// Number c of row t of head h of an array [heads, tokens, channels] or [heads, tokens].
+inline std::size_t place_of(const Array& a, int h, int t, int c) {
+  return static_cast<std::size_t>((h * a.shape[1] + t) * (a.shape.size() > 2 ? a.shape[2] : 1) + c);
 }
+inline double number_at(const Array& a, int h, int t, int c = 0) { return a.data[place_of(a, h, t, c)]; }
+inline double& number_at(Array& a, int h, int t, int c = 0) { return a.data[place_of(a, h, t, c)]; }
 /// Row i of head g of one times row j of head h of another.
 inline double dot(const Array& a, int g, int i, const Array& b, int h, int j) {
   double sum = 0;
   for (int c = 0; c < a.shape[2]; ++c) sum += number_at(a, g, i, c) * number_at(b, h, j, c);
   return sum;
+}
+
+inline double param_of(const Problem& problem, const char* name) {
+  return std::stod(std::get<std::string>(problem.params.at(name)));
 }
 
 struct Told {
@@ -77,6 +85,10 @@ struct Told {
     return all;
   }
 };
+
+inline void expect_said(const std::string& said, const std::string& named) {
+  EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
+}
 
 inline Told told_of(const Bench& bench, const Answer& answer) {
   const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);

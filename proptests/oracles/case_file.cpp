@@ -130,16 +130,6 @@ TEST(CaseFile, ParamsMayBeNumbers) {
   EXPECT_EQ(status("1e-7").status, Status::ok);
 }
 
-TEST(CaseFile, EveryTruncationIsOneSentenceWithThePosition) {
-  const std::string whole = file_of(deltanet);
-  ASSERT_EQ(read_error(whole), "");
-  for (std::size_t n = 0; n < whole.size(); ++n) {
-    const std::string error = read_error(whole.substr(0, n));
-    EXPECT_EQ(error.rfind("in.json: line ", 0), 0u) << n << ": " << error;
-    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
-  }
-}
-
 TEST(CaseFile, HostileFilesAreOneSentence) {
   EXPECT_EQ(read_error(std::string(100'000, '[')), "in.json: line 1, column 17: more than 16 brackets deep");
   EXPECT_EQ(read_error(R"({"cases": [{"id": "a",)"

@@ -10,6 +10,7 @@
 
 #include "oracles/scalars/scalar.hpp"
 #include "proptests/laws/reference_laws.hpp"
+#include "proptests/words/held.hpp"
 
 namespace assay {
 namespace {
@@ -33,16 +34,6 @@ void expect_within_bounds(const BasicArrays<Enclosed>& whole, const BasicArrays<
       EXPECT_LE(y.bound, 0x1p-95 * (1 + std::abs(y.value.hi))) << name << ' ' << i;
     }
   }
-}
-
-bool same_bits(const BasicArrays<Enclosed>& a, const BasicArrays<Enclosed>& b) {
-  const auto same = [](const Enclosed& x, const Enclosed& y) {
-    return x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound;
-  };
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [&](const auto& x, const auto& y) {
-           return x.first == y.first && x.second.shape == y.second.shape &&
-                  std::equal(x.second.data.begin(), x.second.data.end(), y.second.data.begin(), same);
-         });
 }
 
 class Large : public ::testing::TestWithParam<const Room*> {};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "files/case_file.hpp"
+#include "proptests/core/bad_inputs.hpp"
 
 namespace assay {
 namespace {
@@ -70,22 +71,18 @@ TEST(Refusals, TheBaseCasesAreFine) {
   }
 }
 
-TEST(Refusals, EveryInputAndCotangentMustBeFinite) {
-  for (const std::string& mechanism : mechanisms) {
+/// Those of delta rules are in the table of every room (proptests/core/bad_inputs.hpp).
+TEST(Refusals, InputsAndCotangentsOfAttentionMustBeFinite) {
+  for (const std::string mechanism : {"softmax_attention", "parallax"}) {
     const Json base = base_case(mechanism);
-    for (const char* part : {"inputs", "cotangents"})
-      for (const auto& [name, value] : base[part].items()) {
-        const bool vector = !value[0].is_array(), tokens = name != "initial_state" && name != "final_state";
+    for (const std::string part : {"inputs", "cotangents"})
+      for (const auto& [name, value] : base[part].items())
         for (const char* number : {"nan", "inf", "+inf", "-inf"}) {
-          if (name == "log_decay" && std::string(number) == "-inf") continue;
-          const std::string place = std::string("/") + part + "/" + name + (vector ? "/1" : "/1/0");
-          const CaseResult result = changed(mechanism, place, number);
-          EXPECT_EQ(result.status, Status::nonfinite) << mechanism << ' ' << place << ' ' << number;
-          EXPECT_EQ(result.row, tokens ? 1 : -1);
-          const std::string where = part == std::string("inputs") ? "" : "cotangents.";
-          EXPECT_EQ(result.message, where + name + (vector ? "[1]" : "[1][0]") + ": not a finite number");
+          const CaseResult result = changed(mechanism, "/" + part + "/" + name + "/1/0", number);
+          EXPECT_EQ(result.status, Status::nonfinite) << mechanism << ' ' << name << ' ' << number;
+          EXPECT_EQ(result.row, 1);
+          EXPECT_EQ(result.message, (part == "inputs" ? "" : "cotangents.") + name + "[1][0]: not a finite number");
         }
-      }
   }
 }
 
@@ -165,59 +162,15 @@ TEST(Refusals, AContinuationNeedsTheCarriedKey) {
   EXPECT_EQ(result_of(record).status, Status::ok);
 }
 
-TEST(Refusals, HeadsMustDivide) {
-  const auto repeated = [](const Json& value, int n) {
-    Json list = Json::array();
-    for (int i = 0; i < n; ++i) list.push_back(value);
-    return list;
-  };
-  for (const std::string& mechanism : mechanisms) {
-    const bool recurrent = mechanism.find("deltanet") != std::string::npos;
-    const auto record_with = [&](int own, int shared) {
-      Json record = base_case(mechanism);
-      for (const char* part : {"inputs", "cotangents"})
-        for (const auto& [name, value] : record[part].items()) {
-          const bool is_shared = recurrent ? name == "q" || name == "k" : name == "k" || name == "v";
-          value = repeated(value, is_shared ? shared : own);
-        }
-      return record;
-    };
-    EXPECT_EQ(result_of(record_with(4, 2)).status, Status::ok) << result_of(record_with(4, 2)).message;
-    EXPECT_EQ(result_of(record_with(3, 2)).message, "heads: 3 is not a multiple of 2");
-    EXPECT_EQ(result_of(record_with(2, 4)).message, "heads: 2 is not a multiple of 4");
-    Json record = record_with(2, 2);
-    const std::string name = recurrent ? "beta" : "q";
-    record["inputs"][name].push_back(record["inputs"][name][0]);
-    EXPECT_EQ(result_of(record).status, Status::domain);
-    record = record_with(2, 2);
-    record["cotangents"]["o"].erase(1);
-    EXPECT_EQ(result_of(record).message, "cotangents.o: expected 2 heads, got 1");
-    record = record_with(2, 2);
-    record["inputs"]["v"] = record["inputs"]["v"][0];
-    EXPECT_EQ(result_of(record).message, "v: expected 3 axes, got shape [3, 1]");
-    record = record_with(2, 2);
-    record["inputs"]["k"][1][2][0] = "nan";
-    EXPECT_EQ(result_of(record).message, "k[1][2][0]: not a finite number");
-    EXPECT_EQ(result_of(record).row, 2);
-  }
-}
-
-TEST(Refusals, KeysNeedADimension) {
-  const CaseResult result = result_of(Json::parse(R"({"id": "a", "mechanism": "deltanet", "inputs":
-    {"q": [[], []], "k": [[], []], "v": [["1"], ["2"]], "beta": ["1", "1"]}})"));
-  EXPECT_EQ(result.status, Status::domain);
-  EXPECT_EQ(result.message, "k: expected K >= 1, got 0");
-}
-
-TEST(Refusals, OverflowNamesTheFirstToken) {
-  Json record = base_case("deltanet");
-  record["params"]["scale"] = "1";
-  record["inputs"]["v"][1][0] = record["inputs"]["beta"][1] = "1e300";
-  const CaseResult in_double = result_of(record, {.digits = 10, .tier = Tier::fp64});
-  EXPECT_EQ(in_double.status, Status::nonfinite);
-  EXPECT_EQ(in_double.row, 1);
-  EXPECT_TRUE(in_double.message.starts_with("o[1][0] is ")) << in_double.message;
-  EXPECT_EQ(result_of(record).status, Status::ok);
+TEST(Refusals, NameTheHead) {
+  Json record = bad_inputs::good_case(listed_room("deltanet"), {}, 2, 2);
+  record["inputs"]["k"][1][2][0] = "nan";
+  EXPECT_EQ(bad_inputs::refusal(record, Status::nonfinite, 2, "k[1][2][0]: not a finite number"), "");
+  record = bad_inputs::good_case(listed_room("deltanet"), {}, 2, 2);
+  record["inputs"]["v"] = record["inputs"]["v"][0];
+  EXPECT_EQ(bad_inputs::refusal(record, Status::domain, -1, "v: expected 3 axes, got shape [3, 2]"), "");
+  record = bad_inputs::good_case(listed_room("deltanet"), {}, 2, 4);
+  EXPECT_EQ(bad_inputs::refusal(record, Status::domain, -1, "heads: 2 is not a multiple of 4"), "");
 }
 
 }  // namespace

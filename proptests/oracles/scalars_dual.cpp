@@ -83,20 +83,6 @@ TEST(Dual, AgreesWithDerivativesByHand) {
   }
 }
 
-TEST(Dual, InvertsItsOwnFunctions) {
-  Draw draw(6);
-  for (int i = 0; i < 300; ++i) {
-    const double x = std::abs(draw.real(-3, 3));
-    const D start{Mp50(x), Mp50(1)};
-    // Eight operations; the log's argument error counts 1 / log, undone by exp.
-    const Mp50 allowed = Mp50("8e-50") * (1 + abs(log(Mp50(x))));
-    for (const D& back : {exp(log(start)), sqrt(start) * sqrt(start), D(1) / (D(1) / start)}) {
-      ASSERT_LE(abs(back.value - x), allowed * x);
-      ASSERT_LE(abs(back.slope - 1), allowed);
-    }
-  }
-}
-
 TEST(Dual, ConstantsHaveNoSlopeWhereDerivativesAreInfinite) {
   using F = Dual<double>;
   const F down(-infinity, 2), zero(0.0), constant(-infinity);

@@ -2,10 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -197,41 +195,6 @@ TEST(Ball, the_largest_eigenvalue_is_above_the_diagonal) {
   EXPECT_LE(pair.value.radius(), 0.51);
 }
 
-/// Vectors that are off by a thousandth: the enclosure is as wide as that, and holds.
-TEST(Ball, takes_no_eigenvector_for_granted) {
-  const BallPrecision precision(100);
-  constexpr int n = 4;
-  const Stream stream(3, "vectors");
-  std::uint64_t next = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    // Eigenvalues 4, 3, 2, 1, the unit vectors reflected.
-    std::array<double, n> w{};
-    for (double& x : w) x = stream.normal(next++);
-    const double square = std::inner_product(w.begin(), w.end(), w.begin(), 0.0);
-    const auto basis = [&](int i, int l) {
-      return (i == l ? 1 : 0) - 2 * w[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(l)] / square;
-    };
-    Tensor<Ball, 2> a(n, n), V(n, n);
-    Tensor<Mp200, 2> exact(n, n);
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int l = 0; l < n; ++l) sum += (n - l) * basis(std::max(i, j), l) * basis(std::min(i, j), l);
-        a(i, j) = Ball(sum), exact(i, j) = sum;
-        V(i, j) = Ball(basis(i, j) + 1e-3 * stream.normal(next++));
-      }
-    const Eigenpair<Ball> got = enclosed_eigenpair(a, V, 0);
-    const Eigenpair<Mp200> want = largest_eigenpair(exact);
-    EXPECT_TRUE(holds(got.value, want.value)) << seed;
-    EXPECT_LE(got.value.radius(), 0.1) << seed;
-    const Mp200 sign = got.vector[0].middle() * want.vector[0] < 0 ? -1 : 1;
-    for (std::size_t i = 0; i < n; ++i) {
-      EXPECT_TRUE(holds(got.vector[i], sign * want.vector[i])) << seed;
-      EXPECT_LE(got.vector[i].radius(), 0.1) << seed;
-    }
-  }
-}
-
 TEST(Ball, knows_no_vector_of_two_eigenvalues_that_are_largest) {
   const BallPrecision precision(100);
   Tensor<Ball, 2> a(3, 3);
@@ -298,37 +261,6 @@ TEST_P(EveryRoom, bounds_hold_the_next_tier_and_convict_a_wrong_digit) {
                             spec.repro() + " " + std::string(name_of(tier)));
   }
   EXPECT_GT(proven, 0);
-}
-
-/// Eleven heads make a full pack and a ragged one; grouped heads add their gradients up across packs. Whatever the
-/// number of threads, the bits are the same, and the bounds hold 200 digits.
-TEST_P(EveryRoom, answers_many_heads_in_words) {
-  const Room& room = *GetParam();
-  const bool grouped = groups_heads(room.inputs());
-  const CaseSpec spec{
-      std::string(room.name), {1, 6, grouped ? 12 : 11, grouped ? 3 : 0, 4, 3, 0}, Format::bf16, Style::normal, 9,
-      room.variants().front()};
-  const Problem p = room.make(spec);
-  const auto found = room.in_words(p, {2, 1}), again = room.in_words(p, {2, 3});
-  ASSERT_TRUE(found && again) << spec.repro();
-  const BasicAnswer<HiLo> exact = room.values(p, Tier::mp100);
-  const auto compare = [&](const BasicArrays<Enclosed>& got, const BasicArrays<Enclosed>& other,
-                           const BasicArrays<HiLo>& want) {
-    ASSERT_EQ(got.size(), want.size());
-    for (const auto& [name, array] : want) {
-      const BasicArray<Enclosed>& a = got.at(name);
-      ASSERT_EQ(a.shape, array.shape) << name;
-      for (std::size_t i = 0; i < array.data.size(); ++i) {
-        const Enclosed &x = a.data[i], &y = other.at(name).data[i];
-        ASSERT_TRUE(x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound) << name << ' ' << i;
-        const double off = (x.value.hi - array.data[i].hi) + (x.value.lo - array.data[i].lo);
-        // `exact` is rounded to a pair.
-        ASSERT_LE(std::abs(off), x.bound + 0x1p-104 * std::abs(x.value.hi)) << name << ' ' << i;
-      }
-    }
-  };
-  compare(found->outputs, again->outputs, exact.outputs);
-  compare(found->gradients, again->gradients, exact.gradients);
 }
 
 /// With gates that are open or closed and a rational scale, a linear recurrence is a rational function: its answer in

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "files/case_file.hpp"
-#include "proptests/core/one_in.hpp"
 #include "proptests/core/places.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
 #include "reference/core/sha256.hpp"
 #include "tools/run/checked.hpp"
@@ -26,8 +26,6 @@ Json recordings() {
   std::ifstream file(folder_of_recordings + "index.json");
   return Json::parse(file).at("recordings");
 }
-
-int every() { return one_in(15); }
 
 class Foreign : public CliFiles {
  protected:
@@ -66,16 +64,14 @@ class Foreign : public CliFiles {
     return check_case(options, console).rows;
   }
 
-  /// Every ASSAY_EVERY-th recording that is healthy, or that is not.
+  /// One in fifteen recordings that are healthy, or that are not, or more.
   template <class Judge>
   void each(bool healthy, const Judge& judge) {
-    int turn = 0, judged = 0;
-    for (const Json& recording : recordings()) {
-      if (recording.at("healthy") != healthy || turn++ % every() != 0) continue;
-      judge(recording, verdicts(recording)), ++judged;
-    }
-    EXPECT_GE(judged, turn / every());
-    EXPECT_GT(judged, 0);
+    Share share(15);
+    while (share.goes_on())
+      for (const Json& recording : recordings())
+        if (recording.at("healthy") == healthy && share.takes()) judge(recording, verdicts(recording));
+    EXPECT_GT(share.taken(), 0);
   }
 };
 
@@ -121,63 +117,31 @@ TEST_F(Foreign, what_is_broken_does_not) {
 /// One line changed in fla's kernels: what check says it looks like is what was changed (the index says in which
 /// words), or nothing. By the index, 15 of 24 are named at least.
 TEST_F(Foreign, planted_bugs_are_named) {
-  const int step = one_in(12);
-  int turn = 0, tried = 0, named = 0;
-  for (const Json& recording : recordings()) {
-    if (!recording.contains("looks_like")) continue;
-    const auto id = recording.at("id").get<std::string>(), words = recording.at("looks_like").get<std::string>();
-    named += words.empty() ? 0 : 1;
-    if (turn++ % step != 0) continue;
-    const std::string answer = folder_of_recordings + id + ".safetensors";
-    std::vector<std::string> command = {"check", case_of(recording), answer, "--format", "json", "--threads", "1"};
-    for (const auto& [name, tensor] : read_safetensors(answer).tensors)
-      command.insert(command.end(), {"--tensor", name});
-    const Ran ran = run_assay(command);
-    ASSERT_EQ(ran.code, exit_failed) << id << ": " << ran.err;
-    const Json causes = Json::parse(ran.out).at("looks_like");
-    const std::string said = causes.empty() ? "" : causes[0].at("what").get<std::string>();
-    EXPECT_EQ(said.empty(), words.empty()) << id << ": " << said;
-    EXPECT_NE(said.find(words), std::string::npos) << id << ": " << said;
-    ++tried;
-  }
-  std::cout << named << " of " << turn << " bugs planted in fla's kernels are named, tried: " << tried << '\n';
-  EXPECT_GE(tried, 24 / step);
-  EXPECT_GE(24 * named, 15 * turn);
-}
-
-/// What passes by the model and rounds more than the precision's contract: --why says by which site, by which contract
-/// with a name, or that neither is known. Without --why it passes as well. One in two, for time; all with ASSAY_EVERY=1
-/// in the environment.
-TEST_F(Foreign, what_rounds_more_than_the_contract_is_named) {
-  std::vector<std::pair<std::string, std::string>> said = {
-      {"fla-parallel_parallax-fp16-T33-H2-K32-outlier_channels-vbar_in_narrow_type",
-       "fp16 allows in d_rho: vbar in fp16"},
-      {"fla-fused_chunk_simple_gla-bf16-T65-H2-K32", "bf16 allows in o: the contract fla allows it: --contract fla"},
-      {"fla-chunk_mesa_net-bf16-T17-H2-K64", ": no coarser site and no contract with a name explains it"}};
-  OneIn sampled(2);
-  std::erase_if(said, [&](const auto&) { return !sampled.takes(); });
-  std::size_t found = 0;
+  std::vector<Json> bugs;
+  int named = 0;
   for (const Json& recording : recordings())
-    for (const auto& [id, words] : said) {
-      if (recording.at("id") != id) continue;
+    if (recording.contains("looks_like"))
+      bugs.push_back(recording), named += recording.at("looks_like").get<std::string>().empty() ? 0 : 1;
+  Share share(12);
+  while (share.goes_on())
+    for (const Json& recording : bugs) {
+      if (!share.takes()) continue;
+      const auto id = recording.at("id").get<std::string>(), words = recording.at("looks_like").get<std::string>();
       const std::string answer = folder_of_recordings + id + ".safetensors";
-      std::vector<std::string> command = {"check", case_of(recording), answer, "--why", "--why-limit", "600"};
+      std::vector<std::string> command = {"check", case_of(recording), answer, "--format", "json", "--threads", "1"};
       for (const auto& [name, tensor] : read_safetensors(answer).tensors)
         command.insert(command.end(), {"--tensor", name});
       const Ran ran = run_assay(command);
-      EXPECT_EQ(ran.code, exit_passed) << id << ran.err;
-      const std::size_t why = ran.out.find("\nwhy: rounds more than ");
-      ASSERT_NE(why, std::string::npos) << id << '\n' << ran.out;
-      EXPECT_NE(ran.out.find(words, why), std::string::npos) << id << '\n' << ran.out.substr(why);
-      std::erase_if(command,
-                    [](const std::string& word) { return word == "--why" || word == "--why-limit" || word == "600"; });
-      const bool by_site = words.ends_with("vbar in fp16");
-      EXPECT_EQ(ran.out.find("times its limit: vbar in fp16; --contract fp16 fails\n") != std::string::npos, by_site)
-          << ran.out;
-      EXPECT_EQ(run_assay(command).code, exit_passed) << id;
-      ++found;
+      ASSERT_EQ(ran.code, exit_failed) << id << ": " << ran.err;
+      const Json causes = Json::parse(ran.out).at("looks_like");
+      const std::string said = causes.empty() ? "" : causes[0].at("what").get<std::string>();
+      EXPECT_EQ(said.empty(), words.empty()) << id << ": " << said;
+      EXPECT_NE(said.find(words), std::string::npos) << id << ": " << said;
     }
-  EXPECT_EQ(found, said.size());
+  std::cout << named << " of " << bugs.size() << " bugs planted in fla's kernels are named, tried: " << share.taken()
+            << '\n';
+  EXPECT_GE(bugs.size(), 24U);
+  EXPECT_GE(24U * static_cast<unsigned>(named), 15U * bugs.size());
 }
 
 TEST_F(Foreign, the_index_has_every_file_and_no_other) {

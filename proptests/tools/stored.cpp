@@ -1,8 +1,10 @@
-// The dtypes of an answer: what is right and stored in fewer bits passes, is said, and is refused where it is asked to.
+// The dtypes of an answer: what is right and stored in fewer bits passes. What is said of it, and --strict-dtypes, are
+// in proptests/transcripts/check.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,7 +12,7 @@
 #include "judge/court/case_trial.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
 
 namespace assay {
@@ -31,67 +33,51 @@ Safetensors exact_answer(const CaseTrial& trial, const std::string& dtype) {
 const auto all = [](const std::string&) { return true; };
 
 /// The verdicts on the exact answer to a room's case of so many tokens, stored in `dtype`.
-std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string& dtype, bool strict = false,
-                                Style style = Style::normal) {
+std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string& dtype, Style style = Style::normal) {
   const CaseSpec spec{.mechanism = std::string(room.name),
                       .shape = {1, tokens, 2, 0, 8, 8, 0},
                       .style = style,
                       .seed = static_cast<std::uint64_t>(tokens)};
-  CaseTrial trial(case_file(room, spec, true, "0"), {.threads = 1, .strict_dtypes = strict}, "case");
+  CaseTrial trial(case_file(room, spec, true, "0"), {.threads = 1}, "case");
   trial.prepare();
   return trial.judge(trial.read(exact_answer(trial, dtype), {}, "answer"), all, "");
 }
 
-int every() { return one_in(12); }
-
-/// The exact answer rounded once is the best that a kernel can do that stores so few bits. ASSAY_EVERY=1: all tokens.
+/// The exact answer rounded once is the best that a kernel can do that stores so few bits.
 TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
   std::size_t tensors = 0, narrow = 0, passed = 0;
-  int turn = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const int tokens : {1, 2, 3, 4, 5, 6, 7, 8, 64})
-      for (const char* dtype : {"BF16", "F16"}) {
-        if (turn++ % every() != 0) continue;
-        for (const ReportRow& row : verdicts(listed_room(kernels->name), tokens, dtype)) {
-          ++tensors, narrow += row.stored.empty() ? 0 : 1;
-          passed += row.judgement.verdict == Verdict::pass ? 1 : 0;
-          // What this little data cannot tell from zeros, or the oracle not from its bound, is so in any dtype.
-          EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ", T = " << tokens << ", " << dtype
-                                                          << ", " << row.tensor << ": " << row.judgement.reason;
+  Share share(12);
+  while (share.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const int tokens : {1, 2, 3, 4, 5, 6, 7, 8, 64})
+        for (const char* dtype : {"BF16", "F16"}) {
+          if (!share.takes()) continue;
+          for (const ReportRow& row : verdicts(listed_room(kernels->name), tokens, dtype)) {
+            ++tensors, narrow += row.stored.empty() ? 0 : 1;
+            passed += row.judgement.verdict == Verdict::pass ? 1 : 0;
+            // What this little data cannot tell from zeros, or the oracle not from its bound, is so in any dtype.
+            EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ", T = " << tokens << ", " << dtype
+                                                            << ", " << row.tensor << ": " << row.judgement.reason;
+          }
         }
-      }
   EXPECT_GT(narrow, tensors / 8) << "of " << tensors;
-  EXPECT_GT(passed, tensors * 3 / 4) << "of " << tensors;
+  EXPECT_GT(passed, tensors / 2) << "of " << tensors;
 }
 
 /// Numbers that are ties, or that must be exact, or that are all the same.
 TEST(Stored, so_does_that_to_odd_numbers) {
-  int turn = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const Style style : {Style::dyadic, Style::integers, Style::repeated_keys, Style::long_memory})
-      for (const char* dtype : {"BF16", "F16", "F8_E4M3"}) {
-        if (turn++ % (2 * every()) != 0) continue;
-        for (const ReportRow& row : verdicts(listed_room(kernels->name), 40, dtype, false, style)) {
-          if (row.judgement.reason.find("not a finite number") != std::string::npos) continue;  // beyond 448 or 65504
-          EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ' ' << name_of(style) << ' ' << dtype
-                                                          << ' ' << row.tensor << ": " << row.judgement.reason;
+  Share share(24);
+  while (share.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const Style style : {Style::dyadic, Style::integers, Style::repeated_keys, Style::long_memory})
+        for (const char* dtype : {"BF16", "F16", "F8_E4M3"}) {
+          if (!share.takes()) continue;
+          for (const ReportRow& row : verdicts(listed_room(kernels->name), 40, dtype, style)) {
+            if (row.judgement.reason.find("not a finite number") != std::string::npos) continue;  // beyond 448 or 65504
+            EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ' ' << name_of(style) << ' ' << dtype
+                                                            << ' ' << row.tensor << ": " << row.judgement.reason;
+          }
         }
-      }
-}
-
-TEST(Stored, strict_dtypes_refuse_it) {
-  for (const char* dtype : {"BF16", "F16"}) {
-    std::map<std::string, std::string> reasons;
-    for (const ReportRow& row : verdicts(listed_room("deltanet"), 4, dtype, true))
-      if (row.judgement.verdict == Verdict::fail) reasons[row.tensor] = row.judgement.reason;
-    ASSERT_TRUE(reasons.contains("final_state"));
-    EXPECT_NE(reasons["final_state"].find("the contract stores it in fp32: --strict-dtypes refuses that"),
-              std::string::npos)
-        << reasons["final_state"];
-    EXPECT_EQ(reasons.contains("o"), std::string(dtype) == "F16");  // the contract stores it in bf16
-  }
-  for (const ReportRow& row : verdicts(listed_room("deltanet"), 4, "F32", true))
-    EXPECT_NE(row.judgement.verdict, Verdict::fail) << row.judgement.reason;
 }
 
 /// A spacing more than the rounding is none of it.

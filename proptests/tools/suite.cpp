@@ -11,7 +11,7 @@
 #include "files/problem_file.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/cases/suite_measure.hpp"
@@ -72,47 +72,40 @@ class SuiteRun : public CliFiles {
     policy.fault = fault;
     put(number, file, form.run(file.problem, policy, 0));
   }
+  /// The oracle's answers pass; with one planted fault in the first case that case fails.
+  void try_suite(const std::string& mechanism) const {
+    write_cases(mechanism, {"--no-cotangents"});
+    answer_all();
+    const std::vector<std::string> args = {mechanism, "--answers", folder.string(), "--head-dim",
+                                           "8",       "--format",  "json"};
+    const Ran right = suite(args);
+    ASSERT_EQ(right.code, exit_passed) << right.out << right.err;
+    EXPECT_EQ(Json::parse(right.out)["cases"].size(), static_cast<std::size_t>(suite_size));
+
+    // Of the faults that change o, the first two: one case has them, and that one is named.
+    const KernelForm& form = find_kernels(kernel_rooms(), mechanism)->forms.front();
+    int planted = 0;
+    for (const Mutant& mutant : form.mutants) {
+      if (planted == 2) break;
+      plant(1, std::string(mutant.name));
+      Json all = Json::parse(suite(args, {"--case", "1", "--contract", "bf16"}).out);
+      if (all["passed"].get<bool>()) continue;
+      ++planted;
+      all = Json::parse(suite(args, {"--case", "1", "--case", "2", "--contract", "bf16"}).out);
+      EXPECT_EQ(all["cases"][0]["verdict"], "FAIL") << mutant.name;
+      EXPECT_EQ(all["cases"][1]["verdict"], "PASS") << mutant.name;
+    }
+    EXPECT_EQ(planted, 2) << mechanism;
+  }
 };
 
-/// Every eleventh, for time; all with ASSAY_EVERY=1 in the environment.
-std::vector<std::string> mechanisms() {
-  std::vector<std::string> names;
-  const auto step = static_cast<std::size_t>(one_in(11));
-  const auto rooms = kernel_rooms();
-  for (std::size_t i = 0; i < rooms.size(); i += step) names.emplace_back(rooms[i]->name);
-  return names;
+/// Of one mechanism in eleven, or more; without gradients, for time.
+TEST_F(SuiteRun, passes_the_oracle_rounded_and_fails_what_is_planted) {
+  Share share(11);
+  while (share.goes_on())
+    for (const KernelRoom* room : kernel_rooms())
+      if (share.takes()) try_suite(std::string(room->name));
 }
-
-class EverySuite : public SuiteRun, public testing::WithParamInterface<std::string> {};
-
-/// Without gradients, for time.
-TEST_P(EverySuite, passes_the_oracle_rounded_and_fails_what_is_planted) {
-  write_cases(GetParam(), {"--no-cotangents"});
-  answer_all();
-  const std::vector<std::string> args = {GetParam(), "--answers", folder.string(), "--head-dim",
-                                         "8",        "--format",  "json"};
-  const Ran right = suite(args);
-  ASSERT_EQ(right.code, exit_passed) << right.out << right.err;
-  EXPECT_EQ(Json::parse(right.out)["cases"].size(), static_cast<std::size_t>(suite_size));
-
-  // Of the faults that change o, the first two: one case has them, and that one is named.
-  const KernelForm& form = find_kernels(kernel_rooms(), GetParam())->forms.front();
-  int planted = 0;
-  for (const Mutant& mutant : form.mutants) {
-    if (planted == 2) break;
-    plant(1, std::string(mutant.name));
-    Json all = Json::parse(suite(args, {"--case", "1", "--contract", "bf16"}).out);
-    if (all["passed"].get<bool>()) continue;
-    ++planted;
-    all = Json::parse(suite(args, {"--case", "1", "--case", "2", "--contract", "bf16"}).out);
-    EXPECT_EQ(all["cases"][0]["verdict"], "FAIL") << mutant.name;
-    EXPECT_EQ(all["cases"][1]["verdict"], "PASS") << mutant.name;
-  }
-  EXPECT_EQ(planted, 2) << GetParam();
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, EverySuite, testing::ValuesIn(mechanisms()),
-                         [](const testing::TestParamInfo<std::string>& of) { return of.param; });
 
 /// Every mechanism with kernels has eight cases, each of which can be made; the page says which.
 TEST(SuiteTable, has_every_mechanism) {

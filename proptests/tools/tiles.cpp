@@ -7,7 +7,7 @@
 #include "judge/court/judge_answer.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "proptests/core/one_in.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
 #include "tools/cases/case_flags.hpp"
 
@@ -42,38 +42,39 @@ std::string shown(const Judged& judged) {
 class Tiles : public CliFiles {};
 
 /// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
-/// a kernel. One in six forms and precisions.
+/// a kernel. One in six forms and precisions, or more.
 TEST_F(Tiles, of_every_form_pass) {
-  OneIn sampled(6);
+  Share sampled(6);
   int compared = 0, hits = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (const KernelForm& form : kernels->forms) {
-      if (!form.unstable.empty()) continue;
-      const Room& room = listed_room(kernels->name);
-      for (const Format precision : {Format::bf16, Format::fp32}) {
-        if (!sampled.takes()) continue;
-        CaseSpec spec{std::string(room.name), {1, 43, 2, 1, 8, 8, 0}, precision, Style::normal, 3, {}};
-        if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
-        if (form.iterative) spec.shape = {1, 37, 1, 0, 4, 4, 0};
-        if (form.name == "split_decode") spec.shape.query_len = 3;
-        Problem problem = room.make(spec);
-        ASSERT_EQ(form.obstacle(problem), "") << room.name << ' ' << form.name;
-        if (!form.has_gradients) problem.cotangents.clear();
-        for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
-          const Answer got = answer_of(form, problem, precision, static_cast<int>(tile));
-          Cache cache(folder);  // the answers of all shapes are judged by the same truth and sigma
-          const Judged judged =
-              judge(problem, got,
-                    {.contract = std::string(name_of(precision)), .form = std::string(form.name), .cache = &cache});
-          hits += cache.hits();
-          EXPECT_TRUE(passes(judged.verdict) || judged.verdict == Verdict::vacuous)
-              << room.name << ' ' << form.name << ' ' << name_of(precision) << " tile " << form.tiles[tile] << ": "
-              << shown(judged);
-          ++compared;
+  while (sampled.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (const KernelForm& form : kernels->forms) {
+        if (!form.unstable.empty()) continue;
+        const Room& room = listed_room(kernels->name);
+        for (const Format precision : {Format::bf16, Format::fp32}) {
+          if (!sampled.takes()) continue;
+          CaseSpec spec{std::string(room.name), {1, 43, 2, 1, 8, 8, 0}, precision, Style::normal, 3, {}};
+          if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
+          if (form.iterative) spec.shape = {1, 37, 1, 0, 4, 4, 0};
+          if (form.name == "split_decode") spec.shape.query_len = 3;
+          Problem problem = room.make(spec);
+          ASSERT_EQ(form.obstacle(problem), "") << room.name << ' ' << form.name;
+          if (!form.has_gradients) problem.cotangents.clear();
+          for (std::size_t tile = 0; tile < form.tiles.size(); ++tile) {
+            const Answer got = answer_of(form, problem, precision, static_cast<int>(tile));
+            Cache cache(folder);  // the answers of all shapes are judged by the same truth and sigma
+            const Judged judged =
+                judge(problem, got,
+                      {.contract = std::string(name_of(precision)), .form = std::string(form.name), .cache = &cache});
+            hits += cache.hits();
+            EXPECT_TRUE(passes(judged.verdict) || judged.verdict == Verdict::vacuous)
+                << room.name << ' ' << form.name << ' ' << name_of(precision) << " tile " << form.tiles[tile] << ": "
+                << shown(judged);
+            ++compared;
+          }
         }
       }
-    }
-  EXPECT_GT(compared, 100 / one_in(6));
+  EXPECT_GE(compared, sampled.taken());
   EXPECT_GT(hits, compared / 2);
 }
 
@@ -105,20 +106,19 @@ std::string conviction(const Room& room, const KernelForm& healthy, const Kernel
   return "";
 }
 
-/// A kernel that keeps its state in bf16 does not hide behind another tile shape. One form in five.
+/// A kernel that keeps its state in bf16 does not hide behind another tile shape. One form in five, or more.
 TEST_F(Tiles, hide_no_narrow_state) {
-  OneIn sampled(5);
-  int seen = 0;
-  for (const KernelRoom* kernels : kernel_rooms())
-    for (std::size_t f = 0; f < kernels->forms.size(); ++f)
-      for (const Mutant& mutant : kernels->forms[f].mutants) {
-        const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];
-        if (mutant.name != "state_in_bf16" || !healthy.unstable.empty() || !sampled.takes()) continue;
-        EXPECT_NE(conviction(listed_room(kernels->name), healthy, kernels->forms[f], mutant), "")
-            << kernels->name << ' ' << healthy.name;
-        ++seen;
-      }
-  EXPECT_GE(seen, 5 / one_in(5));
+  Share sampled(5);
+  while (sampled.goes_on())
+    for (const KernelRoom* kernels : kernel_rooms())
+      for (std::size_t f = 0; f < kernels->forms.size(); ++f)
+        for (const Mutant& mutant : kernels->forms[f].mutants) {
+          const KernelForm& healthy = find_kernels(kernel_rooms(), kernels->name)->forms[f];
+          if (mutant.name != "state_in_bf16" || !healthy.unstable.empty() || !sampled.takes()) continue;
+          EXPECT_NE(conviction(listed_room(kernels->name), healthy, kernels->forms[f], mutant), "")
+              << kernels->name << ' ' << healthy.name;
+        }
+  EXPECT_GE(sampled.taken(), 1);
 }
 
 }  // namespace

@@ -257,30 +257,6 @@ TEST(Words, ExpOfPlainNumbersEndsAtMinusFiveHundred) {
   EXPECT_GT(Mp100(dropped_weight), exp(Mp100(exp_lowest)));
 }
 
-TEST(Words, TablesHoldTheirNumbers) {
-  const ExpTable& table = exp_table();
-  const auto check = [](const double* words, int n, const Mp100& truth) {
-    Mp100 sum = 0;
-    for (int w = 0; w < n; ++w) sum += words[w];
-    // u^n (1 + 2^-80) of the value, as exp_table.hpp promises.
-    ASSERT_LE(abs(sum - truth), ldexp(truth, -53 * n) * (1 + 0x1p-50));
-  };
-  for (int i = 0; i < 256; ++i)
-    for (int n = 1; n <= 4; ++n) {
-      check(table.coarse[i], n, pow(Mp100(2), Mp100(i) / 256));
-      check(table.fine[i], n, pow(Mp100(2), Mp100(i) / 65536));
-    }
-  Mp100 factorial = 1;
-  for (int i = 0; i <= 10; ++i) {
-    if (i > 0) factorial *= i;
-    for (int n = 1; n <= 4; ++n) check(table.inverse_factorial[i], n, 1 / factorial);
-  }
-  for (int n = 1; n <= 5; ++n) check(table.step, n, log(Mp100(2)) / 65536);
-  EXPECT_LT(exp_steps_per_unit * log(Mp100(2)) / 65536 - 1, Mp100(0x1p-52));
-  // Half a step, the error of rounding to the nearest, and what lies below the first word (section 3).
-  EXPECT_LT(log(Mp100(2)) / 65536 * (0.5 + 0x1p-24) + 501 * 0x1p-40, Mp100(exp_reduced_limit));
-}
-
 TEST(Words, FactorsKnowTheirError) {
   Random random(5);
   for (int i = 0; i < 300; ++i) {

@@ -31,6 +31,16 @@ inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo
   }
 }
 
+inline bool same_bits(const BasicArrays<Enclosed>& a, const BasicArrays<Enclosed>& b) {
+  const auto same = [](const Enclosed& x, const Enclosed& y) {
+    return x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const auto& x, const auto& y) {
+    return x.first == y.first &&
+           std::equal(x.second.data.begin(), x.second.data.end(), y.second.data.begin(), y.second.data.end(), same);
+  });
+}
+
 /// The answer in two words by one thread, which is what the reference says in a hundred digits.
 inline void expect_answered(const Room& room, const Problem& problem, const std::string& what) {
   const auto found = room.in_words(problem, {2, 1});

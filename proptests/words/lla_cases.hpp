@@ -66,6 +66,8 @@ inline rc::Gen<LlaCase> lla_cases() {
     c.lambda_axes = *rc::gen::element(0, 1, 2);
     c.lambda_exponent = *rc::gen::element(1, -10, -30);
     c.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
+    c.slope = *rc::gen::element(Slope::solved, Slope::zero, Slope::given);
+    if (c.slope != Slope::solved) c.mode = RidgeMode::mass, c.lambda_axes = 0;
     return c;
   });
 }

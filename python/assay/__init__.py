@@ -14,6 +14,7 @@ _HOMES = {
     "_reports": ("Report",),
     "_truth": ("Expectation", "Truth", "expect", "oracle"),
     "_captures": ("capture",),
+    "_choices": ("Choice", "check_choice"),
     "audits": ("Audit", "audit"),
     "_invariance": ("Invariance", "invariance"),
     "_pairs": ("Pair", "pair"),

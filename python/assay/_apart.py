@@ -53,7 +53,7 @@ class Apart:
 
     def along(self, ratios, case):
         """The distance token by token, of tensors that have tokens."""
-        axis, shape = TOKENS[case.layout], case.tensors["q" if "q" in case else case.inputs[0]][1]
+        axis, shape = TOKENS[case.layout], case.tensors[next((name for name in ("q", "x") if name in case), case.inputs[0])][1]
         if self.name.startswith("final_") or ratios.ndim < 2 or axis >= ratios.ndim or ratios.shape[axis] != shape[axis]:
             return
         self.by_token = ratios.max(axis=tuple(i for i in range(ratios.ndim) if i != axis))

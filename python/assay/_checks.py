@@ -106,7 +106,7 @@ def refuse_unknown(case, answer):
 
 
 def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inplace=(), gradients=None, same_bits=True,
-          batch_alone=False, graph=False, poisons=True, arrays=None, device=None, raises=True, **how):  # fmt: skip
+          batch_alone=False, graph=False, ranks=None, poisons=True, arrays=None, device=None, raises=True, **how):  # fmt: skip
     """Calls a kernel on a case and judges what it answers. Gives the Report; raises Mismatch, an AssertionError, unless all is PASS.
 
     The kernel gets the case's tensors by name (rename={"log_decay": "g"} says what else they are called), the settings that it takes, and
@@ -122,6 +122,8 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
     batch_alone=True demands that the first and the last sequence of the batch have the same bits when they are run alone. graph=True captures
     the call as a graph of CUDA, on a side stream and with other inputs, fills outputs with NaN, writes the case's inputs in place, replays it
     and judges what that answers, gradients left out.
+    ranks="contiguous" or "zigzag" is called on every rank of torch.distributed: each kernel gets its tokens, and rank 0 judges what all answer
+    and names the ranks that are wrong. Elsewhere the result is None, and what rank 0 raises is raised there, too.
     The rest is what assay.judge takes: form, tile, tensors, why, ....
     """
     __tracebackhide__ = True
@@ -131,19 +133,31 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
     frameworks = frameworks_of(case, kernel, arrays, device)
     if not getattr(kernel, "has_backward", True):
         gradients = False
-    notes, calls = [], Calls(kernel, device, rename, outputs, out, inplace, gradients, poisons)
+    calls = Calls(kernel, device, rename, outputs, out, inplace, gradients, poisons)
+    if ranks is not None:
+        from ._ranks import together
+
+        if graph or batch_alone:
+            raise InputError("ranks: neither a graph nor a sequence alone is asked of several ranks")
+        return together(case, ranks, calls, same_bits, lambda ran, faults: verdict_on(case, ran, faults, kernel, calls, contract, gradients, how), raises)
     ran, framework = first_run(lambda kind: calls.run(case, kind), frameworks)
     faults = changed_inputs(case, ran, calls.inplace)
     if same_bits:
         faults += changed_bits(case, ran.answer, calls.run(case, framework, A_NUMBER).answer)
     if batch_alone:
         faults += changed_alone(case, ran.answer, lambda part: calls.run(part, framework).answer)
-    judged = case
+    replayed = (lambda judged: replayed_faults(judged, calls, framework, contract, same_bits, how)) if graph else None
+    return passed(verdict_on(case, ran, faults, kernel, calls, contract, gradients, how, replayed), raises)
+
+
+def verdict_on(case, ran, faults, kernel, calls, contract, gradients, how, replayed=None):
+    """The report on what a kernel has done with a case; `replayed` gives the faults of a graph's replays."""
+    judged, notes = case, []
     if gradients is False and case.cotangents:
         notes.append(f"NOT JUDGED: {', '.join(owed(case))} (gradients=False)")
         judged = case.forward()
     wanted = [how["tensors"]] if isinstance(how.get("tensors"), str) else how.get("tensors")
-    left_out = [] if outputs is None else [name for name in case.asked().outputs if name not in (*outputs, *calls.out)]
+    left_out = [] if calls.outputs is None else [name for name in case.asked().outputs if name not in (*calls.outputs, *calls.out)]
     refuse_unknown(judged, ran.answer)
     require_outputs(judged, ran, wanted, left_out)
     if judged.cotangents:
@@ -155,10 +169,10 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
         raise InputError("gradients: demanded, and the case has no cotangents")
     judged.origin = case.origin
     how.setdefault("tensors", tensors_of(judged, ran.answer))
-    if graph:
-        faults += replayed_faults(judged, calls, framework, contract, same_bits, how)
+    if replayed:
+        faults += replayed(judged)
         notes += ["NOT REPLAYED: gradients"] if judged.cotangents else []
-    return passed(judge(judged, ran.answer, contract, notes=notes, faults=faults, **how), raises)
+    return judge(judged, ran.answer, contract, notes=notes, faults=faults, **how)
 
 
 def replayed_faults(case, calls, framework, contract, same_bits, how):

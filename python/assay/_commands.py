@@ -1,4 +1,4 @@
-"""`assay invariance` and `assay pair` from a shell. Exit code 0: as required; 1: not; 2: bad use."""
+"""`assay choose`, `assay invariance` and `assay pair` from a shell. Exit code 0: as required; 1: not; 2: bad use."""
 import argparse
 import json
 import pathlib
@@ -9,15 +9,13 @@ from ._cases import ANSWER, CASE, case, load
 from ._native import InputError
 
 
-def parser(verb, about):
-    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/guides/invariance.md).")
+def parser(verb, about, page="invariance"):
+    """What all of these verbs are told."""
+    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/guides/{page}.md).")
     p.add_argument("--shape", help="of a mechanism: B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
     p.add_argument("--precision", default="bf16", help="of q, k and v of a mechanism (bf16)")
     p.add_argument("--seed", type=int, default=0, help="of a mechanism's numbers (0)")
     p.add_argument("--rename", action="append", default=[], metavar="OURS=THEIRS", help="what the kernel calls an input")
-    p.add_argument("--outputs", help="what it returns, in order: o,final_state")
-    p.add_argument("--out", help="outputs that are arguments, which it writes into: o")
-    p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
     p.add_argument("--contract", help="that decides")
     p.add_argument("--arrays", choices=("numpy", "torch", "jax"))
     p.add_argument("--device", help="cuda, for example")
@@ -25,8 +23,27 @@ def parser(verb, about):
     return p
 
 
+def with_outputs(p):
+    """The same, and where the outputs of a kernel are."""
+    p.add_argument("--outputs", help="what it returns, in order: o,final_state")
+    p.add_argument("--out", help="outputs that are arguments, which it writes into: o")
+    p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
+    return p
+
+
+def of_choose():
+    p = parser("choose", "Whether a top-k, a choice of blocks or of experts is one that a right kernel may make", "choices")
+    p.add_argument("case", help="a case file, or a mechanism whose output are scores (with --shape)")
+    p.add_argument("chosen", nargs="?", help="a safetensors file with chosen, -1 for none, and perhaps length")
+    p.add_argument("--kernel", help="file.py:function or module:function that chooses, in place of the file")
+    p.add_argument("--mechanism", help="the program of a case file, where that is Python")
+    p.add_argument("-k", type=int, help="how many there should be (as many as chosen is wide)")
+    p.add_argument("--scores", metavar="PRECISION", help="of the scores' products and sums (fp32)")
+    return p
+
+
 def of_invariance():
-    p = parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked")
+    p = with_outputs(parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked"))
     p.add_argument("case", help="a case file, or a mechanism (with --shape)")
     p.add_argument("--kernel", required=True, help="file.py:function or module:function")
     p.add_argument("--require", choices=("bits", "right"), default="right", help="of every way: the same bits, or a right answer (right)")
@@ -35,7 +52,7 @@ def of_invariance():
 
 
 def of_pair():
-    p = parser("pair", "Two kernels, each against the truth, and how far they are apart")
+    p = with_outputs(parser("pair", "Two kernels, each against the truth, and how far they are apart"))
     p.add_argument("a", help="file.py:function, module:function, an answer file, or a folder that assay.capture has written")
     p.add_argument("b", help="the same")
     p.add_argument("--case", help="a case file, or a mechanism (with --shape); without, that of A's folder")
@@ -79,9 +96,13 @@ def answer_of(word):
     path = pathlib.Path(word)
     if not path.is_dir() and path.suffix != ".safetensors":
         return kernel_of(word)
+    return tensors_of(path / ANSWER if path.is_dir() else path)
+
+
+def tensors_of(path):
+    """The tensors of a file."""
     from . import _native
 
-    path = path / ANSWER if path.is_dir() else path
     try:
         return _native.parse(path.read_bytes(), str(path))[0]
     except OSError as error:
@@ -99,11 +120,44 @@ def head_of(path):
 
 def shared(options):
     """What both verbs hand on to the kernel's calls."""
+    outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
+    return {"outputs": outputs or None, "out": out, "inplace": inplace, **called(options)}
+
+
+def called(options):
+    """How a kernel is called."""
     from .audits.command import pairs
 
-    outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
-    return {"rename": pairs(options.rename, "rename"), "outputs": outputs or None, "out": out, "inplace": inplace, "arrays": options.arrays,
-            "device": options.device, "raises": False}  # fmt: skip
+    return {"rename": pairs(options.rename, "rename"), "arrays": options.arrays, "device": options.device, "raises": False}
+
+
+def choose(args):
+    """`assay choose`."""
+    options = of_choose().parse_args(args)
+
+    def asked():
+        from ._choices import check_choice
+        from ._programs import read
+
+        if (options.chosen is None) == (options.kernel is None):
+            raise InputError("choose: expected a file of what is chosen, or --kernel; " + ("neither" if options.kernel is None else "not both"))
+        if options.mechanism:
+            read(options.mechanism)
+        one = case_of(options.case, options)
+        chosen, length = choice_of(options.chosen) if options.kernel is None else (kernel_of(options.kernel), None)
+        return check_choice(one, chosen, options.contract, length=length, k=options.k, precision=options.scores, **called(options))
+
+    return said(asked, options.format)
+
+
+def choice_of(path):
+    """`chosen` and `length` of a file."""
+    from ._arrays import numpy_array
+
+    tensors = tensors_of(pathlib.Path(path))
+    if "chosen" not in tensors:
+        raise InputError(f"{path}: expected chosen, and perhaps length; it has {', '.join(tensors)}")
+    return [numpy_array(tensors[name]) if name in tensors else None for name in ("chosen", "length")]
 
 
 def invariance(args):

@@ -15,6 +15,8 @@ from ._sequences import KEYS, NotAsked, Sequences, Unlike, bits, filled, stored,
 # Below these sizes a case shows nothing: a chunk of published kernels has 64 tokens, blocks flip at 256 (vllm#48271), and keys are not
 # split up to 4 blocks of 128 (heuristics of FlashAttention 3).
 CHUNK, FLIP, UNSPLIT = 64, 256, 512
+# Tokens of a draft: published models guess two to seven.
+DRAFT = 4
 REQUIRED = ("bits", "right")
 
 
@@ -405,6 +407,45 @@ def after_one_prefix(asked):
     return s.joined(asked.answer, found), f"{cut} + {n - cut}"
 
 
+@way(chunks)
+def after_drafts(asked):
+    """Half of the tokens, then a draft whose first tokens are right and others are not, and what follows those from where they end. A kernel
+    that says no states of tokens has its drafts rejected as a whole."""
+    states, s = continuation(asked), asked.sequences
+    found, some = s.all(asked.answer), list(states) == ["initial_state"] and takes(asked.calls, "state_at")
+    kept = []
+    for i, one in enumerate(s.all()):
+        n = len(one[s.lead][1])
+        cut = middle(n)
+        if not cut:
+            continue
+        kept.append(1 + i % (DRAFT - 1) if some and n - cut > DRAFT else 0)
+        (before,) = asked.answers([piece(s, one, 0, cut, states)])
+        parts, state = drafted(asked, one, cut, kept[-1], states, before)
+        found[i] = glued(s, asked.answer, [before, *parts, *asked.answers([piece(s, one, cut + kept[-1], n, states, state)])])
+    return s.joined(asked.answer, found), f"{' and '.join(map(str, sorted(set(kept))))} of {DRAFT} accepted" if some else "no token accepted"
+
+
+def drafted(asked, one, cut, kept, states, before):
+    """A draft after the first `cut` tokens of a sequence, of which so many are right: the rows of these, and the state after them."""
+    s, end = asked.sequences, min(cut + DRAFT, len(one[asked.sequences.lead][1]))
+
+    def spoiled(array):
+        """The sequence's first tokens in place of those that are to be rejected."""
+        return numpy.concatenate([array[: cut + kept], array[: end - cut - kept], array[end:]])
+
+    other = {name: (dtype, spoiled(array)) if s.has_rows_in_case(name) else (dtype, array) for name, (dtype, array) in one.items()}
+    draft = piece(s, other, cut, end, states, before)
+    if not kept:
+        asked.answers([draft])
+        return [], before
+    answer = asked.ran(s.posed([{**draft, "state_at": ("I32", numpy.array(kept - 1, numpy.uint32))}])).answer
+    if "states_at" not in answer:
+        raise NotAsked("the kernel takes state_at, and answers no states_at")
+    rows = {name: (x[0], tokens_first(bits(x), s.layout)[0, :kept]) for name, x in answer.items() if name in asked.answer and s.has_rows(name, asked.answer[name][1])}
+    return [rows], {states["initial_state"]: (answer["states_at"][0], bits(answer["states_at"])[0])}
+
+
 @way(keys_to_split)
 def last_query_alone(asked):
     """The last query of every sequence in a call of its own, for which kernels split the keys."""
@@ -438,7 +479,7 @@ def replayed(asked):
 WAYS = {
     "again": again, "batch size": alone, "batch over 256 tokens": alone_across_a_flip, "place in the batch": backwards, "beside copies": beside_copies,
     "packing": packed, "padding": other_padding, "order of pages": pages_backwards, "page size": smaller_pages, "split in two": in_two,
-    "split off the last": all_but_one, "token by token": by_token, "prefix reuse": after_one_prefix, "splits of keys": last_query_alone,
+    "split off the last": all_but_one, "token by token": by_token, "prefix reuse": after_one_prefix, "rejected drafts": after_drafts, "splits of keys": last_query_alone,
     "another stream": another_stream, "graph replay": replayed,
 }  # fmt: skip
 

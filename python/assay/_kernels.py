@@ -114,6 +114,11 @@ def named_outputs(case, result, names, rename, written=()):
         found = {ours.get(name, name): x for name, x in result.items() if x is not None}
         return {name: x for name, x in found.items() if names is None or name in names or name.startswith("d_")}
     values = list(result) if isinstance(result, (tuple, list)) else [result]
+    if names is None and len(values) > 1 and _programs.is_data(case):
+        raise InputError(
+            f"the kernel returned {len(values)} values, and a program in JSON names its outputs in no order: return a dict, or say"
+            f" outputs=(...) of {', '.join(case.asked().outputs)}"
+        )
     names = [name for name in names or case.asked().outputs if name not in written]
     if len(values) > len(names):
         raise InputError(

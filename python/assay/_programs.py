@@ -49,6 +49,11 @@ def returned(case):
     return source.traced_body(source.declarations(settings), settings)[1]
 
 
+def is_data(case):
+    """Whether the mechanism is a file of JSON: there outputs have names, and no order that a kernel could know."""
+    return re.search(r"\.json(@\w+)?$", case.mechanism) is not None
+
+
 def defaults(case):
     """{setting or number: its value} of those that the function has by default and the case does not say."""
     from ._kernels import as_number

@@ -29,6 +29,7 @@ class Report:
         self.case, self.answer = case, answer
         self.notes, self.faults = list(notes), list(faults)
         self._verdicts, self._page, self.folder = verdicts, None, None
+        self.ranks = {}  # of several: those that are wrong, and in which tensors
 
     @property
     def page(self):

@@ -57,11 +57,12 @@ class Sequences:
     def __init__(self, case):
         self.case, self.layout, self.axis = case, case.layout, TOKENS[case.layout]
         self.lead = next((name for name in ("q", "x") if name in case), None)
-        if self.lead is None or case.mechanism in COMPONENTS:
+        if self.lead is None:
             raise NotAsked(f"assay does not know the sequences of {case.mechanism}")
+        self.shared = (*SHARED, *(("weight", "bias") if case.mechanism in COMPONENTS else ()))
         own = [field["name"] for field in facts_of(case.mechanism)["inputs"]]
         for name in case.inputs:
-            if name not in (*own, *SHARED, *ROWS) and not name.startswith(PLACES):
+            if name not in (*own, *self.shared, *ROWS) and not name.startswith(PLACES):
                 raise NotAsked(f"the case has {name}, which is of all sequences together")
         self.places = {name: integers(x) for name, x in case.tensors.items() if name.startswith(PLACES)}
         self.table = self.places.get("page_table")
@@ -89,7 +90,7 @@ class Sequences:
             return True
         lead = self.case.tensors[self.lead][1]
         alike = len(shape) >= (2 if self.layout == "thd" else 3) and (shape[0], shape[self.axis]) == (lead[0], lead[self.axis])
-        return alike and name not in SHARED and not name.startswith(STATES)
+        return alike and name not in self.shared and not name.startswith(STATES)
 
     def has_rows_in_case(self, name):
         """Whether an input has a row for every token."""
@@ -99,7 +100,7 @@ class Sequences:
         """Sequence n of inputs or of an answer."""
         found = {}
         for name, one in tensors.items():
-            if name in SHARED or name.startswith(PLACES) or not one[1]:
+            if name in self.shared or name.startswith(PLACES) or not one[1]:
                 continue
             slot, first, end = (self.keys if name in KEYS else self.queries)[n]
             if self.table is not None and name in KEYS:
@@ -145,7 +146,7 @@ class Sequences:
         paged = self.table is not None and kind is None
         kind = kind or ("packed" if self.packs else "slots")
         layout = "bthd" if kind == "slots" and self.layout == "thd" else self.layout
-        tensors = {name: x for name, x in self.case.tensors.items() if name in SHARED or not x[1]}
+        tensors = {name: x for name, x in self.case.tensors.items() if name in self.shared or not x[1]}
         for name, (dtype, _) in ones[0].items():
             arrays = [one[name][1] for one in ones]
             if not self.has_rows_in_case(name):

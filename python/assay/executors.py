@@ -22,7 +22,7 @@ class Ray(concurrent.futures.Executor):
     """Calls as tasks of Ray; `remote` makes one of a function."""
 
     def __init__(self, remote):
-        self.task, self.futures = remote(called), []
+        self.task, self.futures = remote(_called), []
 
     def submit(self, function, /, *args, **kwargs):
         """A Future of the call, which waits for its turn on the cluster."""
@@ -39,5 +39,5 @@ class Ray(concurrent.futures.Executor):
             concurrent.futures.wait(self.futures)
 
 
-def called(function, args, kwargs):
+def _called(function, args, kwargs):
     return function(*args, **kwargs)

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import support
-from assay.language.fields import PRECISE, decimals
+from fields import PRECISE, decimals
 from test_core import posed
 
 FILE = pathlib.Path(__file__).with_name("programs.json")

@@ -87,7 +87,7 @@ def head_of(p, given, head, heads):
 
 def one_head(p, g, given, field):
     import numpy as np
-    from assay.language.evaluate import bind, evaluate
+    from evaluate import bind, evaluate
 
     lengths = bind(p, given, field)[1]
     for o, t in p.output_types().items():

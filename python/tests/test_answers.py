@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 import support
-from assay.language.fields import PRECISE, Doubles, decimals
+from fields import PRECISE, Doubles, decimals
 
 FORTY_DIGITS = decimal.Decimal("1e-38")
 # What a program has none of, and why.

@@ -5,8 +5,8 @@ import unittest
 import numpy as np
 import support
 from assay.language import MechanismError, const, mechanism, outer, scan, size
-from assay.language.evaluate import evaluate
-from assay.language.fields import Doubles
+from evaluate import evaluate
+from fields import Doubles
 from test_gradients import drawn
 from test_messages import stepping, trace
 

@@ -13,9 +13,10 @@ import unittest
 
 import numpy as np
 import support
-from assay.language import digest, read
-from assay.language.evaluate import evaluate
-from assay.language.fields import PRECISE, decimals
+from assay.language import digest
+from assay.language.core import program_of
+from evaluate import evaluate
+from fields import PRECISE, decimals
 from test_gradients import cotangents, drawn
 
 AT_ONCE = 40  # programs in one file; assay takes 64
@@ -67,7 +68,7 @@ class Core(unittest.TestCase):
             source = json.loads(pathlib.Path(support.LIBRARY, "json", "kda.json").read_text())
             source["outputs"] = ["z", "a"]
             (folder / "p.json").write_text(json.dumps(source))
-            named = f"{folder}/p.json@{digest(read(json.dumps(source)))}"
+            named = f"{folder}/p.json@{digest(program_of(source))}"
             given = {"q": [["1"]], "k": [["1"]], "v": [["2"]], "beta": ["1"], "log_decay": [["0"]]}
             case = {"id": "swapped", "mechanism": named, "params": {}, "inputs": given, "cotangents": {}}
             (answer,) = self.answers([case], folder)

@@ -5,8 +5,8 @@ import unittest
 
 import numpy as np
 import support
-from assay.language.evaluate import evaluate
-from assay.language.fields import PRECISE, decimals
+from evaluate import evaluate
+from fields import PRECISE, decimals
 from definitions import DEFINED
 from test_gradients import cotangents, drawn
 

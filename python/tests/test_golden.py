@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import support
 from assay.language import Type
-from assay.language.fields import PRECISE, decimals
+from fields import PRECISE, decimals
 
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 DIGITS, SURE = 130, 100  # of decimals; and of sums of terms of order one, behind the point

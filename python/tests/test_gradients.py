@@ -1,4 +1,4 @@
-"""Reverse mode against dual numbers: every program's gradient along a random direction of every input, in decimals."""
+"""The core's gradients against dual numbers: every program's along a random direction of every input, in decimals. ASSAY names the program."""
 import decimal
 import fractions
 import random
@@ -8,8 +8,9 @@ import numpy as np
 import support
 from assay.language import const, detach, exp, iota, log, maximum, mechanism, minimum, outer, scan, shift, sqrt, where
 from assay.language import cumsum, gradient, logsumexp, sigmoid, softmax, softplus, solve, tanh
-from assay.language.evaluate import evaluate
-from assay.language.fields import PRECISE, Doubles, Dual, decimals, duals
+from assay.language.infer import OPS
+from evaluate import evaluate
+from fields import PRECISE, Doubles, Dual, decimals, duals
 
 # Where inputs of a domain are drawn: far from what a domain refuses.
 RANGES = {"log_decay": (-1, -0.05), "write_strength": (0.2, 0.9), "gain": (0.3, 1.5), "ridge": (0.1, 1), "bandwidth": (1.5, 2.5), "scale": (0.3, 0.6),
@@ -79,6 +80,11 @@ class Library(unittest.TestCase):
         self.assertTrue(found)
         for name, d in found.items():
             self.assertTrue(d < decimal.Decimal("1e-70"), f"d_{name}: off by {d}")
+
+    def test_the_library_uses_nearly_all_operations(self):
+        used = set().union(*(operations(support.program(*v, True).body) for v in support.variants()))
+        self.assertLessEqual(used, set(OPS))
+        self.assertGreaterEqual(len(used), 34)
 
     def test_gradients_of_gradients(self):
         """A gradient program is a program: here is its own gradient."""

@@ -11,8 +11,8 @@ import unittest
 import numpy as np
 import support
 import torch
-from assay.language.evaluate import evaluate
-from assay.language.fields import Doubles
+from evaluate import evaluate
+from fields import Doubles
 
 torch.set_default_dtype(torch.float64)
 LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5, "N": 3}

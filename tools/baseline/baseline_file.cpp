@@ -47,10 +47,27 @@ T known(const std::optional<T>& value, const char* what) {
   return *value;
 }
 
+const Json& at(const Json& json, const char* key) {
+  require(json.contains(key), key, ": missing");
+  return json.at(key);
+}
+
+template <class T>
+T value_of(const Json& json, const char* key) {
+  const Json& value = at(json, key);
+  try {
+    return value.get<T>();
+  } catch (const Json::exception&) {
+    throw InputError(text(key, ": ", value.dump(), " is of another kind than expected"));
+  }
+}
+
+std::string word(const Json& json, const char* key) { return value_of<std::string>(json, key); }
+
 /// An integer: the library would make one of any number.
 template <class T>
 T whole(const Json& json, const char* key) {
-  const Json& value = json.at(key);
+  const Json& value = at(json, key);
   require(value.is_number_integer(), key, ": expected an integer");
   const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
                                                : std::in_range<T>(value.get<std::int64_t>());
@@ -60,15 +77,15 @@ T whole(const Json& json, const char* key) {
 
 SeededCase case_of(const Json& json) {
   SeededCase one;
-  one.spec.mechanism = json.at("mechanism").get<std::string>();
+  one.spec.mechanism = word(json, "mechanism");
   one.room = room_named(one.spec.mechanism, "mechanism");
-  one.spec.shape = shape_from(json.at("shape").get<std::string>());
-  one.spec.precision = known(format_from(json.at("precision").get<std::string>()), "precision");
-  one.spec.style = known(style_from(json.at("style").get<std::string>()), "style");
+  one.spec.shape = shape_from(word(json, "shape"));
+  one.spec.precision = known(format_from(word(json, "precision")), "precision");
+  one.spec.style = known(style_from(word(json, "style")), "style");
   one.spec.seed = whole<std::uint64_t>(json, "seed");
   one.spec.params = params_from(json);
-  if (json.contains("fill")) one.fill = json.at("fill").get<std::map<std::string, std::string>>();
-  one.cotangents = json.at("cotangents").get<bool>();
+  if (json.contains("fill")) one.fill = value_of<std::map<std::string, std::string>>(json, "fill");
+  one.cotangents = value_of<bool>(json, "cotangents");
   return one;
 }
 
@@ -79,33 +96,35 @@ BaselineSubject subject_of(const Json& json) {
           fewest_baseline_seeds, " to ", most_baseline_seeds);
   set_contract(subject, json.value("contract", Json()), "contract");
   if (json.contains("cases")) {
-    if (json.contains("kernel")) subject.check.kernel = json.at("kernel").get<std::string>();
-    if (json.contains("plugin")) subject.check.plugin = json.at("plugin").get<std::string>();
+    if (json.contains("kernel")) subject.check.kernel = word(json, "kernel");
+    if (json.contains("plugin")) subject.check.plugin = word(json, "plugin");
     require(subject.check.kernel.empty() != subject.check.plugin.empty(), "expected a kernel or a plugin");
-    subject.check.standard.form = json.at("form").get<std::string>();
-    for (const Json& one : json.at("cases")) subject.cases.push_back(case_of(one));
+    subject.check.standard.form = word(json, "form");
+    for (const Json& one : at(json, "cases")) subject.cases.push_back(case_of(one));
     return subject;
   }
   ReportOptions& options = subject.report;
-  options.mechanisms = json.at("mechanisms").get<std::vector<std::string>>();
-  options.form = json.at("form").get<std::string>();
-  for (const Json& name : json.at("precisions"))
-    options.precisions.push_back(known(format_from(name.get<std::string>()), "precision"));
+  options.mechanisms = value_of<std::vector<std::string>>(json, "mechanisms");
+  options.form = word(json, "form");
+  for (const std::string& name : value_of<std::vector<std::string>>(json, "precisions"))
+    options.precisions.push_back(known(format_from(name), "precision"));
   for (const RunsOn where : all_runs_on)
-    if (name_of(where) == json.at("device").get<std::string>()) options.device = where;
-  options.shape = json.at("shape").get<std::string>();
+    if (name_of(where) == word(json, "device")) options.device = where;
+  options.shape = word(json, "shape");
   if (!options.shape.empty()) shape_from(options.shape);  // refused with the file's name
-  options.style = known(style_from(json.at("style").get<std::string>()), "style");
+  options.style = known(style_from(word(json, "style")), "style");
   options.seed = whole<std::uint64_t>(json, "seed");
   options.params = params_from(json);
   return subject;
 }
 
 /// Numbers that are none are null in JSON.
-std::vector<double> numbers_of(const Json& list, int seeds) {
+std::vector<double> numbers_of(const Json& row, const char* key, int seeds) {
   std::vector<double> numbers;
-  for (const Json& x : list)
+  for (const Json& x : at(row, key)) {
+    require(x.is_null() || x.is_number(), key, ": expected numbers");
     numbers.push_back(x.is_null() ? std::numeric_limits<double>::quiet_NaN() : x.get<double>());
+  }
   require(numbers.size() == static_cast<std::size_t>(seeds), "expected a number for each seed");
   return numbers;
 }
@@ -157,14 +176,13 @@ std::pair<BaselineSubject, std::vector<BaselineRow>> parse_baseline(const std::s
   require(json.is_object() && says("format", "assay-baseline") && says("version", 1), where,
           ": no baseline of this version; `assay baseline save` writes them");
   try {
-    BaselineSubject subject = subject_of(json.at("subject"));
+    BaselineSubject subject = subject_of(at(json, "subject"));
     std::vector<BaselineRow> rows;
-    for (const Json& row : json.at("rows")) {
-      const auto word = [&](const char* key) { return row.at(key).get<std::string>(); };
-      rows.push_back({word("device"), word("mechanism"), word("form"), word("precision"), word("inputs"),
-                      word("tensor"), numbers_of(row.at("relative_error"), subject.seeds),
-                      numbers_of(row.at("rms_z"), subject.seeds), numbers_of(row.at("worst_z"), subject.seeds),
-                      row.at("verdicts").get<std::vector<std::string>>()});
+    for (const Json& row : at(json, "rows")) {
+      rows.push_back({word(row, "device"), word(row, "mechanism"), word(row, "form"), word(row, "precision"),
+                      word(row, "inputs"), word(row, "tensor"), numbers_of(row, "relative_error", subject.seeds),
+                      numbers_of(row, "rms_z", subject.seeds), numbers_of(row, "worst_z", subject.seeds),
+                      value_of<std::vector<std::string>>(row, "verdicts")});
       require(rows.back().verdicts.size() == static_cast<std::size_t>(subject.seeds),
               "expected a verdict for each seed");
     }

@@ -7,7 +7,6 @@
 #include "arguments/drawn_case.hpp"
 #include "arguments/registry.hpp"
 #include "files/did_you_mean.hpp"
-#include "files/input_file.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -25,10 +24,9 @@ bool takes(const Room& room, std::string_view param) {
 }
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
-  const std::string all = names_in(names, [](const std::string& name) { return name; });
   return {[=](const std::string& typed) {
             if (std::find(names.begin(), names.end(), typed) != names.end()) return std::string();
-            return text("there is no ", excerpt(typed), did_you_mean(typed, names), "; there are ", all);
+            return there_is_no(typed, names);
           },
           "{" + CLI::detail::join(names, ",") + "}"};
 }

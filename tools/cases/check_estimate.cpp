@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/in_words.hpp"
 #include "tools/cases/check_costs.hpp"
 
 namespace assay {
@@ -11,7 +12,7 @@ namespace {
 /// Of the program itself, before it has read a case.
 constexpr double of_program = 1e8;
 
-std::string two_digits(double x) { return x < 100 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }
+std::string two_digits(double x) { return x < 99.5 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }
 
 /// A line of the page: seconds of two cores.
 std::string page_line(const CheckCost& cost) {
@@ -46,8 +47,8 @@ std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& 
 
 std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample) {
   const double of_part = whole.seconds / parts / threads;
-  std::string sentence = fmt::format("takes about {} on {} {} and {}", spoken_time(of_part * judged), threads,
-                                     threads == 1 ? "core" : "cores", spoken_size(whole.bytes));
+  std::string sentence = fmt::format("takes about {} on {} and {}", spoken_time(of_part * judged),
+                                     counted(threads, "core"), spoken_size(whole.bytes));
   if (judged == parts && can_sample && parts > 2)
     sentence += fmt::format("; --sample 2 judges 2 of {} parts in {}", parts, spoken_time(2 * of_part));
   return sentence;

@@ -3,8 +3,8 @@
 
     laws.py --build BUILD [--seconds 3600] [--seed SEED] [--jobs 2]      exit code 1 if one fails
 
-A law is a property of RapidCheck, or one of proptests/laws/every_form.cpp on one form. The seed is the time of day without
---seed, and printed: the command of a failure repeats it.
+A law is a property of RapidCheck, one of proptests/laws/every_form.cpp on one form, or a test that tries a share of its cases
+(proptests/core/share.hpp). The seed is the time of day without --seed, and printed: the command of a failure repeats it.
 """
 import argparse
 import concurrent.futures
@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROPERTY = re.compile(r"ASSAY_PROPERTY\((\w+), (\w+)\)")
+SHARED = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\) \{(?:(?!^\}).)*?\bShare \w+\(", re.MULTILINE | re.DOTALL)
 
 
 def laws_of(program, properties):
@@ -28,7 +29,11 @@ def laws_of(program, properties):
         name = line.split("#")[0].rstrip()
         if not line.startswith(" "):
             suite = name
-        elif suite == "Every/Forms." or name == "  is_separate" or properties & {suite + name.strip(), suite + "law"}:  # a macro's law
+        elif suite == "Every/Forms." or name == "  is_separate" or properties & {
+            suite + name.strip(),
+            suite + "law",  # a macro's
+            suite.split("/")[-1] + name.strip().split("/")[0],  # of one parameter
+        }:
             listed.append(suite + name.strip())
     return listed
 
@@ -52,7 +57,8 @@ def main():
     parser.add_argument("--seed", default=time.strftime("%Y%m%d%H%M%S"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    properties = {".".join(found) for path in (ROOT / "proptests").rglob("*.cpp") for found in PROPERTY.findall(path.read_text())}
+    sources = [path.read_text() for path in (ROOT / "proptests").rglob("*.cpp")]
+    properties = {".".join(found) for text in sources for kind in (PROPERTY, SHARED) for found in kind.findall(text)}
     programs = sorted(p for p in (options.build / "proptests").glob("test_*") if p.is_file() and os.access(p, os.X_OK))
     laws = [(program, law) for program in programs for law in laws_of(program, properties)]
     seconds = options.seconds * options.jobs / len(laws)

@@ -18,7 +18,6 @@ import sys
 
 REFERENCE_FILES = [
     "reference/{}.hpp",
-    "proptests/{}.cpp",
     "fixtures/{}.safetensors",
     "docs/mechanisms/{}.md",
 ]
@@ -27,8 +26,10 @@ WALKERS = ("tools/dev/CMakeLists.txt", "python/tests/CMakeLists.txt", "python/te
 # Lines of mechanisms.def that are no rooms: who wants one kind alone defines one macro alone.
 DEFAULTS = {"#ifndef REFERENCE", "#define REFERENCE(name)", "#endif", "#undef REFERENCE"}
 ROOM_FILES = REFERENCE_FILES + ["kernels/*/{}.hpp", "kernels/*/{}.cpp"]
-# What else may lie beside the rooms' files: a device kernel where a room has one, and what belongs to the folder itself.
-ROOM_EXTRAS = ["kernels/*/{}.cu"]
+# What else may lie beside the rooms' files: tests of forms that are its own, a device kernel where a room has one, and what
+# belongs to the folder itself.
+REFERENCE_EXTRAS = ["proptests/{}.cpp"]
+ROOM_EXTRAS = REFERENCE_EXTRAS + ["kernels/*/{}.cu"]
 # Of the folders of kernels, those that hold rooms.
 FAMILIES = ["attention", "decayed", "delta", "falcon", "ridge", "uniform"]
 FOLDER_FILES = {"CMakeLists.txt", "README.md"}
@@ -156,8 +157,8 @@ def check_rooms(files, findings):
                 findings.append(f"{pattern.format(room)} is missing, but mechanisms.def lists {room}.")
     known = {path for room, patterns in rooms.items() for pattern in patterns for path in places(pattern.format(room), files)}
     for room, patterns in rooms.items():
-        if patterns is ROOM_FILES:
-            known |= {path for pattern in ROOM_EXTRAS for path in places(pattern.format(room), files)}
+        extras = ROOM_EXTRAS if patterns is ROOM_FILES else REFERENCE_EXTRAS
+        known |= {path for pattern in extras for path in places(pattern.format(room), files)}
     for path in files:
         folder, _, name = path.rpartition("/")
         suffix = ROOM_FOLDERS.get(folder, "")

@@ -119,13 +119,13 @@ def marked(ran):
 
 
 def run_all(commands, tool, shown=None, transcript=False):
-    """What each prints, in a folder where build/assay, fixtures, docs, records and a transcript's tools are what they are in the tree,
-    with the files shown."""
+    """What each prints, in a folder where build/assay, fixtures, docs, mechanisms, records and a transcript's tools are what they are in
+    the tree, with the files shown."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (shown or {}).items():
             pathlib.Path(folder, name).write_text(text)
         tool = pathlib.Path(tool).resolve()
-        shared = ("fixtures", "docs", "records", *(["tools"] if transcript else []))
+        shared = ("fixtures", "docs", "mechanisms", "records", *(["tools"] if transcript else []))
         for name, target in (("build", tool.parent), *((name, ROOT / name) for name in shared)):
             os.symlink(target, pathlib.Path(folder, name))
         programs = pathlib.Path(folder, "bin")

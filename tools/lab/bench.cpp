@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "files/did_you_mean.hpp"
 #include "reference/core/error.hpp"
 #include "tools/bench/bench_check.hpp"
 #include "tools/bench/bench_kernels.hpp"
@@ -156,7 +157,7 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
 }
 
 int run_rooms(const RoomsOptions& options, Console& console) {
-  const auto chosen = rooms_named(options.mechanisms, "mechanism");
+  const auto chosen = rooms_named(options.mechanisms, "--mechanism");
   OutputFile file(options.output, console.out);
   std::vector<RoomCost> all;
   {
@@ -213,17 +214,21 @@ std::string print(const std::vector<KernelCost>& all, TableFormat format) {
 }
 
 int run_kernels(const KernelsOptions& options, Console& console) {
-  for (const std::string& name : options.mechanisms) room_named(name, "mechanism");
+  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   std::vector<Format> precisions;
   for (const std::string& name : options.precisions) precisions.push_back(*format_from(name));
   if (precisions.empty()) precisions.assign(std::begin(case_precisions), std::end(case_precisions));
   std::vector<std::pair<const Room*, const KernelForm*>> chosen;
+  std::vector<std::string> forms;
   for (const Room* room : rooms())
     if (const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);
         kernels != nullptr && asks_for(options.mechanisms, room->name))
-      for (const KernelForm& form : kernels->forms)
+      for (const KernelForm& form : kernels->forms) {
         if (options.form.empty() || options.form == form.name) chosen.emplace_back(room, &form);
-  require(!chosen.empty(), "no kernel is called so; `assay list` names all");
+        if (std::find(forms.begin(), forms.end(), form.name) == forms.end()) forms.emplace_back(form.name);
+      }
+  require(!forms.empty(), "--mechanism: none of these has kernels");
+  require(!chosen.empty(), "--form: ", there_is_no(options.form, forms));
   OutputFile file(options.output, console.out);
   std::vector<KernelCost> all;
   {
@@ -296,7 +301,7 @@ std::span<const CheckCost> check_costs() {
 }
 
 int run_bench_check(const BenchCheckOptions& options, Console& console) {
-  auto chosen = rooms_named(options.mechanisms, "mechanism");
+  auto chosen = rooms_named(options.mechanisms, "--mechanism");
   if (options.mechanisms.empty()) std::erase_if(chosen, [](const auto& room) { return !has_check_cost(*room); });
   OutputFile file(options.output, console.out);
   Progress progress(console, chosen.size());

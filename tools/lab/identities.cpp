@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "files/in_words.hpp"
 #include "language/laws.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
@@ -99,8 +100,8 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
       "assay-lab identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61, or proven by enclosures\n"
       "columns: order and coefficient at which the difference vanishes, predicted and measured;\n"
       "         error: of the coefficient, or what is left of an identity at most, relatively\n\n"
-      "{}\n{} identities: {} PASS, {} FAIL{}\n",
-      table_of(rows).text(), rows.size(), count("PASS"), count("FAIL"),
+      "{}\n{}: {} PASS, {} FAIL{}\n",
+      table_of(rows).text(), counted(rows.size(), "identity", "identities"), count("PASS"), count("FAIL"),
       open > 0 ? fmt::format(", {} not obeyed, and not promised", open) : "");
 }
 

@@ -101,7 +101,10 @@ int run_mutants(const Flags& flags, Console& console) {
   if (!options.power.empty())
     detection.power = with_progress([&](const WorkDone& done) { return measure_power(options, done); });
   if (options.shrinks)
-    detection.smallest = with_progress([&](const WorkDone& done) { return measure_shrinking(options, 1, done); });
+    detection.smallest = with_progress([&](const WorkDone& done) {
+      return measure_shrinking(
+          options, [] { return true; }, done);
+    });
   if (!options.healthy_only)
     detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
   detection.kills.options = options;

@@ -51,6 +51,34 @@ assay oracle cases.json -o answers.json
 Shapes are of one head of one sequence; heads stand in front of all axes, sequences in front of heads.
 )";
 
+constexpr std::string_view keys_chosen = R"(
+## Chosen keys
+
+Every row has a list of the keys that it may see: what an indexer chose in DeepSeek's sparse attention, NSA and MoBA. `topk_indices` has the lists, `topk_length` says how much of each counts.
+The answer is that of a mask which admits what the lists name. Windows, masks, caps, sinks and pages are as they are without lists, and so are gradients.
+
+- An entry is a key's number in the row's own sequence, from 0, wherever that lies in a pack or in pages. Kernels that count through the pack or the cache are handed other numbers.
+- -1 is no key. A list of nothing else leaves its row without keys: o = 0, and lse is -inf or the sink.
+- Entries behind `topk_length` are not looked at, and may be anything.
+- An entry that counts and names no key is refused. So is a key that a list names twice: FlashMLA counts it twice, fla once, and no top-k has it.
+- Keys that no list names may be NaN, and are in cases that `assay case` writes: a kernel that reads them is found. Their gradients are 0, and judged.
+- [B, T, H, n] has lists for H heads, which divide those of q: one, those of k, or all. [B, T, n] is one list for all of them. `topk_length` is [B, T], or [B, T, H].
+- With `topk_block_size` S an entry b names keys bS to bS + S - 1, as far as there are keys: `block_indices` and `block_counts` of NSA, blocks of MoBA.
+- A causal mask hides chosen keys, too; cases of FlashMLA, which has none, say `causal=false`.
+
+```
+assay case softmax_attention --shape 1,24/40,4/1,32,16 --param value_dim=16 --param causal=false --with topk_indices --with topk_length --with sink -o case.safetensors
+```
+
+One row in JSON, which sees keys 2 and 0 alike, so that o is (5 + 3) / 2 = 4 and lse is ln 2. Nobody chose key 1:
+
+```json
+{"format": "assay-cases", "version": 1, "cases": [{"id": "two keys", "mechanism": "softmax_attention", "params": {"scale": "1", "causal": false},
+  "inputs": {"q": [["0"]], "k": [["1"], ["nan"], ["1"], ["1"]], "v": [["3"], ["nan"], ["5"], ["7"]], "topk_indices": [[2, -1, 0, 3]], "topk_length": [3]},
+  "cotangents": {"lse": ["0"]}}]}
+```
+)";
+
 constexpr std::string_view files = R"(
 ## Files
 
@@ -59,7 +87,7 @@ Names are those above, cotangents `d_o`, `d_lse`, ..., gradients `d_q`, `d_sink`
 
 - Tensors with a row for every token lie as `__metadata__.layout` says (`--layout`): `bthd` [B, T, H, d], which is the default, `bhtd` [B, H, T, d], or `thd` [T, H, d], packed. Pages are [pages, S, H, d], of `bhtd` [pages, H, S, d].
 - States have sequences first, [N, H, K, V] (`v_first`: [N, H, V, K]); N is B where there is no `cu_seqlens`. Everything else lies as in JSON, heads first, and the batch shares it: `sink` [H], `dt_bias` [H, K], scales [H, ...].
-- `bias` and `mask` are [Tq, Tk], [H, Tq, Tk] or [B, 1 or H, Tq, Tk]; `documents_q` [Tq] or [B, Tq]. Rows that `state_at` names count through the batch.
+- `bias` and `mask` are [Tq, Tk], [H, Tq, Tk] or [B, 1 or H, Tq, Tk]; `documents_q` [Tq] or [B, Tq]; `topk_indices` and `topk_length` have rows ([chosen keys](#chosen-keys)). Rows that `state_at` names count through the batch.
 - Integers are I32 or I64, `mask` BOOL or U8. `cu_seqlens` need a batch of one; `lengths` of a batch count the rows of each sequence.
 - Padding is NaN in cases that `assay case` writes, and nobody judges what a kernel leaves there. `lse` and the gradients of slopes, of scales and of settings are judged where the answer has them, `lse` always where the case has `d_lse`.
 
@@ -96,6 +124,7 @@ constexpr Section sections[] = {
     {Group::scores, "Scores and what a row sees"},
     {Group::sink, "Sink"},
     {Group::operands, "Operands"},
+    {Group::chosen, "Lists of keys"},
     {Group::sequences, "Sequences"},
     {Group::both_sequences, "Sequences of queries and of keys"},
     {Group::states, "States"},
@@ -245,8 +274,8 @@ std::string heads_table() {
 }  // namespace
 
 std::string arguments_page() {
-  return std::string(opening) + names_table() + std::string(files) + styles_table() + matrix() + heads_table() +
-         std::string(closing);
+  return std::string(opening) + names_table() + std::string(keys_chosen) + std::string(files) + styles_table() +
+         matrix() + heads_table() + std::string(closing);
 }
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "files/in_words.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/pages/calibration.hpp"
@@ -69,11 +70,11 @@ std::string summary_of(const Calibration& c) {
   std::size_t asked = 0, out = 0;
   for (const CalibrationRow& row : c.rows) asked += asks_anything(row.fit) ? 1 : 0, out += row.passed() ? 0 : 1;
   std::string lines = fmt::format(
-      "{} variants of which anything is asked, {} tensors, {} element checks and {} of elements that must be exact:\n"
+      "{} of which anything is asked, {} tensors, {} element checks and {} of elements that must be exact:\n"
       "{} beyond the limit, {} of the variants out; at most {:.1e} of the checks of such kernels are with 95% "
       "confidence, if they were independent\n",
-      asked, grouped(all.tensors), grouped(all.elements), grouped(all.exact_elements), grouped(all.beyond_limit), out,
-      upper_bound_95(all.beyond_limit, all.elements + all.exact_elements));
+      counted(asked, "variant"), grouped(all.tensors), grouped(all.elements), grouped(all.exact_elements),
+      grouped(all.beyond_limit), out, upper_bound_95(all.beyond_limit, all.elements + all.exact_elements));
   if (c.cases < c.asked) lines += fmt::format("{} of {} cases were run\n", grouped(c.cases), grouped(c.asked));
   lines += fmt::format(
       "tensors whose sigma took in the contract's own rounding: {}; |error| > 7 sigma, where sigma is known from few "
@@ -198,8 +199,8 @@ std::string print(const Calibration& c, TableFormat format) {
   const bool markdown = format == TableFormat::markdown;
   return fmt::format(
       "assay-lab calibrate: sigma against the errors of healthy kernels, each under the contract that describes it\n"
-      "inputs     styles {}; {} seeds from {}\n{}\n{}\n{}reproduce: {}\n",
-      styles_of(c.options), c.options.seeds, c.options.seed, about_columns,
+      "inputs     styles {}; {} from {}\n{}\n{}\n{}reproduce: {}\n",
+      styles_of(c.options), counted(c.options.seeds, "seed"), c.options.seed, about_columns,
       markdown ? table.markdown(Table::Cells::markup) : table.text(), summary_of(c), c.options.command());
 }
 
@@ -207,12 +208,12 @@ std::string calibration_page(const Calibration& c) {
   const std::string command = c.options.command() + " --docs -o records/calibration.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
   page += fmt::format(
-      "Cases: styles {}; {} seeds of each kernel, precision and style, settings of the mechanism in turn. 70 tokens, 2 "
+      "Cases: styles {}; {} of each kernel, precision and style, settings of the mechanism in turn. 70 tokens, 2 "
       "heads on 1, 16 dimensions\n(37 tokens, 8 dimensions where a system is solved for every query; 3 queries for "
       "`split_decode`){}. fp64, which is emulated in long double, in the first style alone.\n\n## "
       "Result\n\n```\n{}```\n",
-      styles_of(c.options), c.options.seeds, c.options.shape.empty() ? "" : "; shape " + c.options.shape,
-      summary_of(c));
+      styles_of(c.options), counted(c.options.seeds, "seed"),
+      c.options.shape.empty() ? "" : "; shape " + c.options.shape, summary_of(c));
   page += about_checks;
   page += remarks;
   page += "## Every variant\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "files/in_words.hpp"
 #include "judge/held_out/rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/lab/kill_plot.hpp"
@@ -26,11 +27,11 @@ std::string first_layer(const MutantRow& row) {
 }
 
 std::string reason_of(const MutantRow& row) {
-  if (row.shown.total() == 0) return fmt::format("no bit of its answers differs in {} cases", row.trials);
+  if (row.shown.total() == 0) return "no bit of its answers differs in " + counted(row.trials, "case");
   if (row.layers.rms == 0 && row.layers.element == 0)
-    return fmt::format("the healthy kernel is rejected in all {} cases that show it", row.shown.total());
-  return fmt::format("differs in {} of {} cases, by {:.2f} of an element's limit and {:.2f} of the RMS's at most",
-                     row.shown.total(), row.trials, row.layers.element, row.layers.rms);
+    return "the healthy kernel is rejected wherever it shows, in " + counted(row.shown.total(), "case");
+  return fmt::format("differs in {} of {}, by {:.2f} of an element's limit and {:.2f} of the RMS's at most",
+                     row.shown.total(), counted(row.trials, "case"), row.layers.element, row.layers.rms);
 }
 
 /// By number, as the columns of the mutants' table; ours is 0.
@@ -169,28 +170,29 @@ const HealthyTable* healthy_of(const Detection& d) { return d.healthy ? &*d.heal
 
 std::string summary_of(const KillTable& kills) {
   const int mutants = kills.shown();
-  std::string lines = fmt::format(
-      "{} mutants, {} of which show a bit: {} killed ({}), {} by exact elements alone ({}); {} false alarms in {} "
-      "healthy runs\n",
-      kills.rows.size(), mutants, kills.killed(), percent(kills.killed(), mutants), kills.killed(Layer::exact),
-      percent(kills.killed(Layer::exact), mutants), kills.alarms[judge_rule], kills.healthy_runs);
+  std::string lines =
+      fmt::format("{}, {} of which show a bit: {} killed ({}), {} by exact elements alone ({}); {} in {}\n",
+                  counted(kills.rows.size(), "mutant"), mutants, kills.killed(), percent(kills.killed(), mutants),
+                  kills.killed(Layer::exact), percent(kills.killed(Layer::exact), mutants),
+                  counted(kills.alarms[judge_rule], "false alarm"), counted(kills.healthy_runs, "healthy run"));
   return lines;
 }
 
 std::string healthy_lines(const HealthyTable& h) {
   const auto alarms = static_cast<int>(h.alarms.size());
   std::string lines = fmt::format(
-      "{} healthy runs, {} tensors: {} false alarms, rate {:.2g} a run, at most {:.2g} with 95% confidence\n"
+      "{}, {}: {}, rate {:.2g} a run, at most {:.2g} with 95% confidence\n"
       "of the others, {} are VACUOUS in some tensor, {} UNDECIDED, and in {} the contract's own roundings "
       "overflow;\n{} "
       "of {} drawn cases have no answer\n",
-      h.runs, h.tensors, alarms, h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
+      counted(h.runs, "healthy run"), counted(h.tensors, "tensor"), counted(alarms, "false alarm"),
+      h.runs > 0 ? static_cast<double>(alarms) / h.runs : 0.0,
       upper_bound_95(static_cast<std::uint64_t>(alarms), static_cast<std::uint64_t>(h.runs)), h.vacuous, h.undecided,
       h.overflowing, h.unanswered, h.drawn);
   lines += fmt::format(
-      "the draws alone would have rejected the run that is judged, and sigma took it in: in {} runs that of elements, "
+      "the draws alone would have rejected the run that is judged, and sigma took it in: in {} that of elements, "
       "in {} that of a sum\n",
-      h.widened, h.widened_sums);
+      counted(h.widened, "run"), h.widened_sums);
   if (h.drawn < h.asked) lines += fmt::format("time was up after {} of {} cases\n", h.drawn, h.asked);
   for (const HealthyTable::Alarm& alarm : h.alarms) lines += fmt::format("  {}\n    {}\n", alarm.command, alarm.reason);
   return lines;
@@ -427,6 +429,14 @@ std::string survivals(const KillTable& kills) {
   return page;
 }
 
+std::string shrinking_section(const std::vector<ShrinkRow>& rows) {
+  if (rows.empty()) return "";
+  std::string page = std::string(about_shrinking) + shrink_table(rows).markdown(Table::Cells::markup) + '\n';
+  if (const Table large = not_small_table(rows); !large.rows.empty())
+    page += "Not small:\n\n" + large.markdown(Table::Cells::markup) + '\n';
+  return page;
+}
+
 std::string held_out_section(const KillTable& kills) {
   if (kills.rows.empty()) return "";
   std::string page(about_held_out);
@@ -469,16 +479,18 @@ std::string print(const Detection& d, TableFormat format) {
   };
   if (!planted.rows.empty()) add(planted);
   if (!held_out.rows.empty()) {
-    out += "\nheld out: mutants that the judge was not written against\n\n";
+    out +=
+        std::string(planted.rows.empty() ? "" : "\n") + "held out: mutants that the judge was not written against\n\n";
     add(held_out);
   }
   for (const std::string& alarm : d.kills.judged) out += "\nfalse alarm: " + alarm + '\n';
   if (!d.power.empty())
     out += fmt::format("\n{} in bf16, over seeds\n{}{}", d.kills.options.power, markdown ? "\n" : "",
                        shown(power_table(d.power)));
-  if (!d.smallest.empty())
-    out += fmt::format("\nsmallest failing cases\n{0}{1}\n{2}", markdown ? "\n" : "", shown(shrink_table(d.smallest)),
-                       shown(not_small_table(d.smallest)));
+  if (!d.smallest.empty()) {
+    out += fmt::format("\nsmallest failing cases\n{}{}", markdown ? "\n" : "", shown(shrink_table(d.smallest)));
+    if (const Table large = not_small_table(d.smallest); !large.rows.empty()) out += '\n' + shown(large);
+  }
   if (!planted.rows.empty()) out += '\n' + summary_of(planted);
   if (!held_out.rows.empty()) out += "\nheld out: " + summary_of(held_out);
   if (d.healthy) out += healthy_lines(*d.healthy);
@@ -542,11 +554,7 @@ std::string detection_page(const Detection& d) {
     page += about_power;
   }
 
-  if (!d.smallest.empty())
-    page += fmt::format("{}{}\nNot small:\n\n{}\n", about_shrinking,
-                        shrink_table(d.smallest).markdown(Table::Cells::markup),
-                        not_small_table(d.smallest).markdown(Table::Cells::markup));
-
+  page += shrinking_section(d.smallest);
   page += fmt::format("## False alarms\n\nThe {}.\n\n", declared_rate());
   if (!kills.judged.empty()) {
     page += "Healthy kernels that the judge rejects on the mutants' cases:\n\n```\n";

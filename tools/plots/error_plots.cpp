@@ -188,7 +188,7 @@ Plot heat_map(const ReportRow& row, const Errors& errors, const Grid& grid) {
     const double x = 10 + static_cast<double>(i % 3) * (size + gap),
                  y = top + static_cast<double>(i / 3) * (height + 40);
     const auto [s, h] = heads[i];
-    plot.words(x, y - 8, grid.sequences > 1 ? text("sequence ", s, ", head ", h) : text("head ", h));
+    plot.words(x, y - 8, grid.sequences > 1 ? text(errors.axes.front().one, ' ', s, ", head ", h) : text("head ", h));
     draw_head(plot, errors, grid, s, h, x, y, size, height);
     if (grid.rows > 1) mark_axis(plot, wrong_of(2), grid.rows, x - 6, y, height, true);
     if (errors.axes.size() <= 4)

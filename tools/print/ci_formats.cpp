@@ -24,11 +24,17 @@ bool passes(const ReportRow& row) { return assay::passes(row.judgement.verdict);
 
 std::string tensor_of(const ReportRow& row) { return row.tensor.empty() ? "all tensors" : row.tensor; }
 
+/// What is wrong, in short.
+std::string message_of(const ReportRow& row) {
+  return row.begins.empty() ? row.judgement.reason : row.begins.substr(0, row.begins.find('\n'));
+}
+
 /// What is wrong and how to see it again, each in a line.
 std::string explanation_of(const ReportRow& row) {
   const std::string evidence = evidence_of(row);
-  return row.judgement.reason + (row.where.empty() ? "" : "\nwhere: " + row.where) +
-         (evidence.empty() ? "" : "\nevidence: " + evidence) + "\nreproduce: " + typed_here(row.command);
+  return (row.begins.empty() ? "" : row.begins + '\n') + row.judgement.reason +
+         (row.where.empty() ? "" : "\nwhere: " + row.where) + (evidence.empty() ? "" : "\nevidence: " + evidence) +
+         "\nreproduce: " + typed_here(row.command);
 }
 
 /// What both kinds of evidence say of each tensor that they weigh: viewers show results alone, and passes are none.
@@ -81,7 +87,7 @@ std::string as_junit(const Page& page, const Rows& rows) {
       }
       const char* kind = row.judged() ? "failure" : "error";
       cases += fmt::format(">\n      <{} type=\"{}\" message=\"{}\">{}</{}>\n    </testcase>\n", kind,
-                           name_of(row.judgement.verdict), xml(row.judgement.reason), xml(explanation_of(row)), kind);
+                           name_of(row.judgement.verdict), xml(message_of(row)), xml(explanation_of(row)), kind);
     }
     suites += fmt::format("  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\">\n{}",
                           xml(suite), last - first, counts.failures, counts.errors, cases) +
@@ -124,10 +130,11 @@ std::string as_sarif(const Page& page, const Rows& rows) {
 
 std::string as_github(const Page& page, const Rows& rows) {
   std::string out;
+  const std::string file = page.artifact.empty() ? "" : "file=" + workflow_text(page.artifact, true) + ',';
   for (const ReportRow& row : rows) {
     const std::string kernel = kernel_of(row) + ' ' + contract_of(row) + ' ' + tensor_of(row);
     if (!passes(row))
-      out += fmt::format("::error title={}::{}\n",
+      out += fmt::format("::error {}title={}::{}\n", file,
                          workflow_text(fmt::format("{} {}", name_of(row.judgement.verdict), kernel), true),
                          workflow_text(explanation_of(row), false));
     else if (!row.judgement.blind_spots.empty())

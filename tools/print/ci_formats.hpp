@@ -12,11 +12,11 @@ namespace assay {
 std::string as_junit(const Page& page, const std::vector<ReportRow>& rows);
 
 /// SARIF 2.1.0: a result for each row that is not PASS. Its place is the page's artifact or, without one, the tile
-/// program of the mechanism.
+/// program of the mechanism. In each format the tensor that is wrong first says from where on, and causes.
 std::string as_sarif(const Page& page, const std::vector<ReportRow>& rows);
 
-/// Annotations of a GitHub workflow: an error for each row that is not PASS, a notice for each blind spot; for who
-/// reads the log a line of evidence for each that is, the counts and the command.
+/// Annotations of a GitHub workflow: an error at the page's artifact for each row that is not PASS, a notice for each
+/// blind spot; for who reads the log a line of evidence for each that is, the counts and the command.
 std::string as_github(const Page& page, const std::vector<ReportRow>& rows);
 
 }  // namespace assay

@@ -17,6 +17,9 @@ constexpr std::string_view style =
     ":root { color-scheme: light dark; }\n"
     "body { font-family: sans-serif; margin: 2em; }\n"
     "h1, h2, p { overflow-wrap: anywhere; }\n"
+    ".band { margin: 0; padding: 0.6em; font-size: 1.2em; color: white; }\n"
+    ".fail { background: #900; }\n"
+    ".pass { background: #050; }\n"
     "@media (max-width: 600px) { body { margin: 0.6em; } h1 { font-size: 1.3em; } }\n"
     ".wide { overflow-x: auto; }\n"
     ".wide:focus-visible, svg:focus-visible { outline: 2px solid; }\n"
@@ -66,21 +69,45 @@ std::string drawn(const std::vector<Plot>& plots) {
   return out;
 }
 
-std::string head_of(const std::string& title) {
+/// One answer's verdict, before all else.
+std::string band_of(const Page& page, const std::vector<ReportRow>& rows) {
+  const std::string sentence = page.first_wrong.empty() ? verdict_line(rows, page.not_judged) : page.findings.front();
+  return fmt::format("<p class=\"band {}\">{}</p>\n", all_pass(rows) ? "pass" : "fail", xml(sentence));
+}
+
+/// `band` is what stands before the title.
+std::string head_of(const std::string& title, const std::string& band = {}) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>{0}</title>\n<style>\n{1}{2}"
-      "</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-      xml(title), style, plot_style);
+      "</style>\n</head>\n<body>\n{3}<h1>{0}</h1>\n",
+      xml(title), style, plot_style, band);
+}
+
+/// What stands before the tables of one answer: what it looks like, the command, drawings of the tensor that is wrong
+/// first.
+std::string verdict_of(const Page& page, const std::vector<ReportRow>& rows) {
+  std::string out = head_of(page.header.front(), band_of(page, rows));
+  out += lines_of(std::vector<std::string>(page.header.begin() + 1, page.header.end()));
+  out += fmt::format("<p>{}</p>\n", xml(count_of(rows, page.not_judged)));
+  std::vector<std::string> lines = page.findings;
+  if (!page.first_wrong.empty()) lines.erase(lines.begin());  // the band has it
+  lines.push_back("reproduce: " + typed_here(page.command));
+  out += lines_of(lines);
+  for (const ReportRow& row : rows)
+    if (row.tensor == page.first_wrong) out += drawn(tensor_plots(row));
+  return out;
 }
 
 }  // namespace
 
 std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
-  std::string out = head_of(page.header.front());
-  out += lines_of(lines_below_title(page));
-  out += fmt::format("<p>{}</p>\n", xml(count_of(rows, page.not_judged))) + lines_of(page.findings);
-  if (rows.size() > 1) out += drawn(matrix_plots(rows));
+  std::string out = page.verdict_last ? verdict_of(page, rows) : head_of(page.header.front());
+  if (!page.verdict_last) {
+    out += lines_of(lines_below_title(page));
+    out += fmt::format("<p>{}</p>\n", xml(count_of(rows, page.not_judged))) + lines_of(page.findings);
+    if (rows.size() > 1) out += drawn(matrix_plots(rows));
+  }
   if (page.summary) out += rows_in_html(summary_of(rows), {}, {});
   if (page.overview) out += rows_in_html(*page.overview, {}, {});
   const std::vector<ReportRow> none;
@@ -96,12 +123,14 @@ std::string as_html(const Page& page, const std::vector<ReportRow>& rows) {
     }
     out +=
         "<h2>" + xml(kernel.title) + "</h2>\n" + rows_in_html(kernel.table, remarks, wrong) + lines_of(kernel.detects);
-    for (const ReportRow* row : kernel.rows) out += drawn(tensor_plots(*row));
+    for (const ReportRow* row : kernel.rows)
+      if (page.first_wrong.empty()) out += drawn(tensor_plots(*row));
     out += lines_of(commands);
   }
-  std::vector<std::string> last = {"reproduce: " + typed_here(page.command)};
-  last.insert(last.end(), page.notes.begin(), page.notes.end());
-  return out + lines_of(last) + "</body>\n</html>\n";
+  std::vector<std::string> last = page.notes;
+  if (!page.verdict_last) last.insert(last.begin(), "reproduce: " + typed_here(page.command));
+  out += lines_of(last) + (page.verdict_last ? lines_of(page.legend) : "");
+  return out + "</body>\n</html>\n";
 }
 
 std::string as_html(const std::string& title, const std::vector<std::string>& header, const std::vector<Plot>& plots,

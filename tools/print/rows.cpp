@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "files/in_words.hpp"
 #include "files/names.hpp"
 #include "files/shown.hpp"
 #include "judge/court/why.hpp"
@@ -244,7 +245,8 @@ std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::
     if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
   }
   const std::string unseen = names_in(not_judged, [](const std::string& name) { return name; });
-  return fmt::format("{} tensors: {}{}", rows.size(), counts, unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
+  return fmt::format("{}: {}{}", counted(rows.size(), "tensor"), counts,
+                     unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
 }
 
 std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged) {
@@ -261,8 +263,8 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
     else if (row.judgement.verdict == worst)
       wrong.push_back(row.tensor.empty() ? "all tensors" : row.tensor);
   if (!passes(worst))
-    return fmt::format("{}  {} of {} tensors: {}{}", name_of(worst), wrong.size(), rows.size(), names_in(wrong, same),
-                       left);
+    return fmt::format("{}  {} of {}: {}{}", name_of(worst), wrong.size(), counted(rows.size(), "tensor"),
+                       names_in(wrong, same), left);
   std::string line;
   for (const auto& [evidence, passing] : by) {
     const bool by_model = evidence == "model";
@@ -272,8 +274,8 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
     const ReportRow* largest = *std::max_element(passing.begin(), passing.end(),
                                                  [&](const auto* a, const auto* b) { return excess(a) < excess(b); });
     const double limit = by_model ? model_limit(*largest) : 1;
-    line += fmt::format("{}{} tensor{} by {}{}, the largest error {} of {:g} ({})", line.empty() ? "" : "; ",
-                        passing.size(), passing.size() == 1 ? "" : "s", by_model ? "the " : "", evidence,
+    line += fmt::format("{}{} by {}{}, the largest error {} of {:g} ({})", line.empty() ? "" : "; ",
+                        counted(passing.size(), "tensor"), by_model ? "the " : "", evidence,
                         short_ratio(excess(largest)), limit, largest->tensor);
   }
   return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen, same)) + left;

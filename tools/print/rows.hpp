@@ -1,5 +1,6 @@
 #pragma once
 // Judged tensors, as `assay report` and `assay check` print them.
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,9 @@ std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, Colum
 /// A line for each kernel, a column for each precision.
 Table summary_of(const std::vector<ReportRow>& rows);
 
+/// The characters of a line in a terminal that a verdict takes at most.
+inline constexpr std::size_t verdict_width = 99;
+
 /// What is printed around rows.
 struct Page {
   std::string verb;                                 ///< that made them
@@ -81,6 +85,7 @@ struct Page {
   bool matrix = false;                              ///< text has the verdicts of all kernels in front of the tables
   bool brief = false;                               ///< text has only rows that are not PASS, and no summary
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
+  bool terminal = false;                            ///< text is for a terminal: a verdict fits it
   std::string first_wrong = {};                     ///< the tensor that is wrong first
   bool verdict_last = false;                        ///< text ends with what is wrong first, its cause and the command
   bool is_drawn = false;                            ///< the command names what chance chose
@@ -89,7 +94,7 @@ struct Page {
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};
   std::string command = {};                  ///< makes the page again
-  std::string artifact = {};                 ///< the file that is judged, if it is one
+  std::string artifact = {};                 ///< the file that annotations and SARIF point at, if there is one
   std::vector<std::string> findings = {};    ///< lines in front of the complaints, where prints_notes
   std::vector<std::string> notes = {};       ///< lines at the end, where prints_notes
   std::vector<std::string> not_judged = {};  ///< tensors beside those of the rows

@@ -59,21 +59,48 @@ std::string as_text(const Page& page, const Rows& rows) {
   return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(page.notes);
 }
 
+/// Lines as a verdict has them: in a terminal a long one goes on in the next, behind spaces.
+std::vector<std::string> fitting(const Page& page, const std::vector<std::string>& lines) {
+  if (!page.terminal) return lines;
+  std::vector<std::string> fits;
+  for (std::string line : lines) {
+    while (line.size() > verdict_width) {
+      const std::size_t at = line.rfind(' ', verdict_width);
+      if (at == std::string::npos || line.find_first_not_of(' ') > at) break;  // a word that is longer
+      fits.push_back(line.substr(0, at));
+      line = "      " + line.substr(at + 1);
+    }
+    fits.push_back(std::move(line));
+  }
+  return fits;
+}
+
+/// What is wrong first and what that looks like; in a terminal, of more causes than two the first.
+std::vector<std::string> findings_of(const Page& page) {
+  std::vector<std::string> lines = page.findings;
+  if (!page.terminal || page.long_rows || lines.size() <= 3) return lines;
+  const std::size_t left = lines.size() - 2;
+  lines.resize(2);
+  lines.push_back(fmt::format("and {} lines more: --rows", left));
+  return lines;
+}
+
 /// One answer's verdict, at the end: of what is right a line, with what the case would have shown and what not; of what
 /// is wrong a table, where and how far it is wrong first, and the command.
 std::string as_verdict(const Page& page, const Rows& rows) {
   const bool passed = all_pass(rows);
-  std::string out = text_of_lines(page.header), seen;
+  std::string out = text_of_lines(fitting(page, page.header)), seen;
   if (page.shows_legend) out += text_of_lines(page.legend);
   for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::all : Columns::few)) {
     const std::string table = kernel.table.text(2, page.colours ? colour_of : Table::Colour());
     if (page.long_rows || !passed) out += '\n' + plain_text(kernel.title) + '\n' + table + '\n';
-    if (passed || page.long_rows) seen += text_of_lines(kernel.detects);
+    if (passed || page.long_rows) seen += text_of_lines(fitting(page, kernel.detects));
   }
-  out += in_colours(page, page.long_rows ? complaints_of(rows) : complaints_of(rows, page.first_wrong));
-  out += text_of_lines(page.notes);
-  if (page.first_wrong.empty()) out += in_colours(page, {verdict_line(rows, page.not_judged)});
-  out += in_colours(page, page.findings);
+  const auto told = [&](const std::vector<std::string>& lines) { out += in_colours(page, fitting(page, lines)); };
+  told(page.long_rows ? complaints_of(rows) : complaints_of(rows, page.first_wrong));
+  out += text_of_lines(fitting(page, page.notes));
+  if (page.first_wrong.empty()) told({verdict_line(rows, page.not_judged)});
+  told(findings_of(page));
   const bool is_known = passed && !page.long_rows && !page.is_drawn;
   return out + seen + (is_known ? "" : "reproduce: " + plain_text(typed_here(page.command)) + '\n');
 }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
+#include "files/in_words.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -14,6 +16,15 @@ std::string name_of(const SampledParts::Part& part, int heads) {
   const int first = part.group * heads;
   return heads == 1 ? text("head ", first, " of sequence ", part.sequence)
                     : text("heads ", first, "..", first + heads - 1, " of sequence ", part.sequence);
+}
+
+/// A percentage in two digits, or in as many as tell it from 100.
+std::string share_in_percent(double p) {
+  if (p >= 100) return "100%";
+  int digits = 2;
+  std::string number = fmt::format("{:.{}g}", p, digits);
+  while (std::stod(number) >= 100) number = fmt::format("{:.{}g}", p, ++digits);
+  return number + '%';
 }
 
 /// Numbers of parts that a fault may be in, and not in the last: one, a tenth, half and all others.
@@ -30,12 +41,11 @@ double rows_miss(const SampledParts& parts, int blocks) { return 1 - double{1} *
 
 void tell_rows(const SampledParts& parts, Page& page) {
   const auto add = [&](const std::string& line) { page.header.push_back("          " + line); };
-  add(fmt::format("of each part query rows {} to {} of {} ({:.2g}%), by the same seed", parts.first_row,
-                  parts.first_row + parts.rows - 1, parts.tokens, 100.0 * parts.rows / parts.tokens));
-  add(
-      fmt::format("probability that these rows miss a fault: of one block of {} rows {:.2g}%, of half of all rows "
-                  "{:.2g}%, of all 0%",
-                  parts.block_rows, 100 * rows_miss(parts, 1), 100 * rows_miss(parts, (parts.blocks() + 1) / 2)));
+  add(fmt::format("of each part query rows {} to {} of {} ({}), by the same seed", parts.first_row,
+                  parts.first_row + parts.rows - 1, parts.tokens, share_in_percent(100.0 * parts.rows / parts.tokens)));
+  add(fmt::format("probability that these rows miss a fault: of one block of {} {}, of half of all rows {}, of all 0%",
+                  counted(parts.block_rows, "row"), share_in_percent(100 * rows_miss(parts, 1)),
+                  share_in_percent(100 * rows_miss(parts, (parts.blocks() + 1) / 2))));
 }
 
 }  // namespace
@@ -48,19 +58,19 @@ void tell_sample(const SampledParts& parts, int heads, Page& page) {
   for (std::size_t i = 0; i < std::min(parts.chosen.size(), shown); ++i)
     names += text(names.empty() ? "" : "; ", i, ": ", name_of(parts.chosen[i], heads));
   if (parts.chosen.size() > shown) names += "; ...";
-  add(fmt::format("sample    judged {} of {} parts ({:.2g}%), each as a sequence of its own: {}", count, all,
-                  100.0 * count / all, names));
+  add(fmt::format("sample    judged {} of {} parts ({}), each as a sequence of its own: {}", count, all,
+                  share_in_percent(100.0 * count / all), names));
   add(text("          seed ", parts.seed, parts.was_secret ? ", drawn after the answer was read" : ", given",
            count > 1 ? "; the last part always" : "", "; places in [] are those of the whole case"));
   if (parts.rows > 0) tell_rows(parts, page);
   if (count == all) return;
   std::string missed;
   for (const int faulty : faults_of(parts))
-    missed += fmt::format("{} {:.2g}%",
+    missed += fmt::format("{} {}",
                           !missed.empty() ? text(", of ", faulty)
                           : count > 1     ? "of 1 part but the last"
                                           : "of 1 part",
-                          100 * parts.miss(faulty));
+                          share_in_percent(100 * parts.miss(faulty)));
   add("          probability that a fault is missed: " + missed);
 }
 

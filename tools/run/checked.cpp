@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <random>
+#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "judge/court/blind_spots.hpp"
@@ -93,8 +96,6 @@ void require_one_source(const CheckOptions& options) {
                       static_cast<int>(!options.plugin.empty());
   require(sources == 1, "expected one of OUT, --kernel, --kernel-loop and --plugin");
   require_command(options);
-  require(is_safetensors(options.problem), options.problem,
-          ": not a safetensors file; `assay case` writes the cases that can be checked");
   require(!options.same_bits || options.answer.empty(), "--same-bits: expected --kernel or --plugin, to run it again");
 }
 
@@ -124,7 +125,8 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
                 {kind, subject},
                 {"contract", trial.kernel().contract->name},
                 {"false_alarm_rate", options.standard.false_alarms}};
-  page.summary = false, page.artifact = options.kernel.empty() ? subject : options.problem;
+  page.summary = false, page.artifact = annotated_file(options);
+  if (page.artifact.empty()) page.artifact = options.kernel.empty() ? subject : options.problem;
   page.command = "build/assay check " + shown_word(options.problem) + ' ' +
                  (kind == "answer" ? "" : "--" + kind + ' ') + shown_word(subject);
   if (options.timeout != CheckOptions{}.timeout) page.command += " --timeout " + round_trip(options.timeout);
@@ -271,6 +273,18 @@ void add_kernel_flags(CLI::App& app, CheckOptions& options) {
                  "seconds after which a command or plugin, and all it has started, is killed")
       ->check(number_in(shortest_limit, longest_limit))
       ->capture_default_str();
+  app.add_option("--annotate", options.annotate,
+                 "the file that SARIF and annotations point at; without, the first one that the command names, or OUT");
+}
+
+std::string annotated_file(const CheckOptions& options) {
+  if (!options.annotate.empty()) return options.annotate;
+  std::istringstream words(options.kernel);
+  std::error_code unknown;
+  // What lies elsewhere, an interpreter for one, is none of theirs.
+  for (std::string word; words >> word;)
+    if (!word.starts_with('/') && std::filesystem::is_regular_file(word, unknown)) return word;
+  return "";
 }
 
 void require_command(const CheckOptions& options) {
@@ -285,7 +299,7 @@ void require_command(const CheckOptions& options) {
 Checked check_case(const CheckOptions& options, Console& console, std::shared_ptr<UserKernel> kernel) {
   require_one_source(options);
   const std::chrono::duration<double> limit(options.timeout);
-  Safetensors problem = read_safetensors(options.problem);
+  Safetensors problem = read_case(options.problem);
   const bool runs = options.answer.empty();
   Checked checked;
   checked.kernel = std::move(kernel);
@@ -352,6 +366,13 @@ void tell_why(Checked& checked, std::optional<double> seconds) {
   const Why why = why_it_fails(*checked.trial, checked.got, checked.rows, checked.others, seconds);
   add_why(checked.page, why, seconds.has_value());
   name_roundings(checked.rows, why);
+  if (!why.first) return;
+  for (ReportRow& row : checked.rows) {
+    if (row.tensor != why.first->tensor) continue;
+    row.begins = why.first->sentence;
+    for (const LooksLike& cause : why.causes.list)
+      row.begins += '\n' + cause.sentence(cause.tensors.size() == why.failing);
+  }
 }
 
 Checked check_answer(const CheckOptions& options, Safetensors problem, Safetensors answer, Console& console) {

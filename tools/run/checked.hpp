@@ -35,6 +35,7 @@ struct CheckOptions {
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output, plot;
+  std::string annotate;        ///< the file that annotations and SARIF point at; "" where nobody says
   std::string judge = "auto";  ///< where draws run, as judge_on takes it
 
   /// As people are told of it: with what the case shows, the contract where they ask `why`, and the cache.
@@ -70,9 +71,12 @@ Checked check_answer(const CheckOptions& options, Safetensors problem, Safetenso
 /// Says why it fails, on the page and in the rows; looks further for so many `seconds`, if any.
 void tell_why(Checked& checked, std::optional<double> seconds = {});
 
-/// Adds --kernel, --kernel-loop, --plugin and --timeout.
+/// Adds --kernel, --kernel-loop, --plugin, --timeout and --annotate.
 void add_kernel_flags(CLI::App& app, CheckOptions& options);
 /// Throws InputError unless the command, if there is one, says where the case and the answer go as its kind does.
 void require_command(const CheckOptions& options);
+/// The file that annotations and SARIF point at: the one that was named, or the first one that the command names; ""
+/// where there is none.
+std::string annotated_file(const CheckOptions& options);
 
 }  // namespace assay

@@ -272,7 +272,7 @@ Safetensors answer_in(const SharedMemory& shared, const PluginCall& call, const 
 
 /// A path that can be loaded: of a name alone the loader looks elsewhere.
 std::string library_at(const std::string& path) {
-  require(std::filesystem::is_regular_file(path), path, ": cannot be read");
+  require(!InputFile(path).is_pipe(), path, ": cannot be read: a pipe is no library");
   return std::filesystem::absolute(path).string();
 }
 

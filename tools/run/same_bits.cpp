@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iomanip>
+#include <limits>
 #include <set>
+#include <sstream>
+#include <utility>
 #include <vector>
 
+#include "files/in_words.hpp"
 #include "judge/verdict/judge.hpp"
 #include "reference/core/error.hpp"
 
@@ -28,6 +33,19 @@ int batch_of(const Safetensors& file) {
   return batch;
 }
 
+/// Two numbers of other bits, each in as many digits as tell them apart; two that are no numbers are the same words.
+std::pair<std::string, std::string> told_apart(double is, double was) {
+  const auto in_digits = [](double x, int digits) {
+    std::ostringstream out;
+    out << std::setprecision(digits) << unsigned_nan(x);
+    return out.str();
+  };
+  int digits = 6;
+  while (digits < std::numeric_limits<double>::max_digits10 && in_digits(is, digits) == in_digits(was, digits))
+    ++digits;
+  return {in_digits(is, digits), in_digits(was, digits)};
+}
+
 /// "o[1][5][0][2] is 0.25 when it is run again, and was 0.5", or "" if both have the same bits. `was` and `is` are
 /// sequence `first` and those after it.
 std::string difference(const std::string& name, StoredTensor was, const StoredTensor& is, int first,
@@ -43,7 +61,8 @@ std::string difference(const std::string& name, StoredTensor was, const StoredTe
     ++at;
   std::string where = place(was.shape, at);
   if (first > 0) where.replace(0, where.find(']'), text('[', first));
-  return text(name, where, " is ", after.data[at], ' ', when, ", and was ", before.data[at]);
+  const auto [now, then] = told_apart(after.data[at], before.data[at]);
+  return text(name, where, " is ", now, ' ', when, ", and was ", then, now == then ? " of other bits" : "");
 }
 
 }  // namespace

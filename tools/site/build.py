@@ -20,7 +20,7 @@ NAV = [
     ("Do", [
         ("Check my Triton kernel", "docs/guides/triton.md"), ("My kernel fails: what now", "docs/guides/it-fails.md"),
         ("My bf16 run drifts", "docs/guides/bf16-drifts.md"), ("Contracts", "docs/contracts.md"), ("CI: GitHub, GitLab, Slurm, xdist", "docs/guides/ci.md"),
-        ("From Python", "docs/python.md"), ("Generated kernels: audits", "docs/audit.md"), ("Same bits, two kernels", "docs/guides/invariance.md"), ("A mechanism of your own", "docs/own-mechanism.md"),
+        ("From Python", "docs/python.md"), ("Generated kernels: audits", "docs/audit.md"), ("Same bits, two kernels", "docs/guides/invariance.md"), ("Which keys", "docs/guides/choices.md"), ("A mechanism of your own", "docs/own-mechanism.md"),
         ("Three published defects", "docs/tutorial.md"), ("The papers' own tables", "docs/papers.md"),
     ]),
     ("Verbs", [

@@ -80,6 +80,18 @@ def adapters():
     return [*lines, ""]
 
 
+def executors(findings):
+    """Lines on assay.executors: each function that makes one."""
+    tree = tree_of(PACKAGE / "executors.py")
+    lines = ["## executors", "", markdown(ast.get_docstring(tree)), ""]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if not ast.get_docstring(node):
+                findings.append(f"assay.executors.{node.name}: no docstring says what it is.")
+            lines += ["```python", signature(node, f"assay.executors.{node.name}"), "```", "", markdown(ast.get_docstring(node) or ""), ""]
+    return lines
+
+
 def member(node, owner, said, findings):
     """A line on a method, a property or a field."""
     if isinstance(node, ast.AnnAssign):
@@ -107,7 +119,7 @@ def python_page(findings):
         if isinstance(node, ast.ClassDef):
             shown = [inner for inner in node.body if isinstance(inner, ast.AnnAssign) or (isinstance(inner, ast.FunctionDef) and not inner.name.startswith("__"))]
             lines += [*(member(inner, node.name, said, findings) for inner in shown), ""]
-    return "\n".join([*lines, *adapters()]) + "\n"
+    return "\n".join([*lines, *adapters(), *executors(findings)]) + "\n"
 
 
 # ---- C++ ----

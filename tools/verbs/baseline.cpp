@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -116,7 +117,7 @@ std::string count_of(const std::vector<Comparison>& list) {
     const auto n = std::count_if(list.begin(), list.end(), [&](const Comparison& c) { return c.change == change; });
     if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(change));
   }
-  return fmt::format("{} tensors: {}", list.size(), counts);
+  return fmt::format("{}: {}", counted(list.size(), "tensor"), counts);
 }
 
 bool passes(const std::vector<Comparison>& list) {
@@ -228,7 +229,8 @@ int save(const Flags& flags, Console& console) {
   const std::vector<BaselineRow> rows = measured(subject, console);
   file.commit(dumped(subject, rows));
   if (flags.file != "-")
-    console.out << fmt::format("{}: {} tensors, {} seeds\n", plain_text(flags.file), rows.size(), subject.seeds);
+    console.out << fmt::format("{}: {}, {} seeds\n", plain_text(flags.file), counted(rows.size(), "tensor"),
+                               subject.seeds);
   return exit_passed;
 }
 

@@ -48,6 +48,7 @@ int run_check(const CheckOptions& options, Console& console) {
   std::vector<std::string>& lines = prints_notes(format) ? checked.page.header : checked.page.notes;
   if (format != RowsFormat::json) lines.insert(lines.end(), checked.remarks.begin(), checked.remarks.end());
   checked.page.colours = shows_colours(console, options.output);
+  checked.page.terminal = console.shows_output && options.output == "-";
   output.commit(print(checked.page, checked.rows, format));
   plot.commit(plots_of(checked.rows));
   if (!prints_notes(format) && format != RowsFormat::json)

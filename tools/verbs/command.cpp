@@ -14,6 +14,7 @@
 
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "files/names.hpp"
 #include "files/new_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
@@ -35,16 +36,25 @@ namespace {
 
 void require_written(std::ostream& out) { require((out << std::flush).good(), "standard output: cannot be written"); }
 
+/// "; there are save, compare" after a verb that needs one of them and has none, "" after any other.
+std::string verbs_to_choose(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  if (app->get_require_subcommand_min() == 0) return "";
+  const std::vector<const CLI::App*> verbs = app->get_subcommands([](const CLI::App*) { return true; });
+  return "; there are " + names_in(verbs, [](const CLI::App* verb) { return verb->get_name(); });
+}
+
 /// What is typed may hold anything, for it may come from a list of files.
 std::string usage(const CLI::App* app, const CLI::Error& error) {
-  return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what())));
+  const std::string choice = error.get_name() == "RequiredError" ? verbs_to_choose(app) : "";
+  return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what() + choice)));
 }
 
 /// Those of `assay-lab`, which a checkout builds.
 constexpr std::string_view verbs_of_lab[] = {"bench", "calibrate", "docs", "identities", "mutants", "paper"};
 
 /// Those of the Python package, which `assay` has once it is installed.
-constexpr std::string_view verbs_of_python[] = {"audit", "demo", "invariance", "pair"};
+constexpr std::string_view verbs_of_python[] = {"audit", "choose", "demo", "invariance", "pair"};
 
 /// Flags of other programs that somebody may try, and what is meant here.
 struct OtherFlag {
@@ -102,7 +112,7 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     app.require_subcommand(1);
     app.failure_message(usage);
     if (line.name == command_line().name)
-      app.footer("audit, demo, invariance and pair are verbs of the Python package.");
+      app.footer("audit, choose, demo, invariance and pair are verbs of the Python package.");
     std::function<int(Console&)> chosen;
     for (const Command* command : line.verbs) {
       CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
@@ -183,7 +193,8 @@ OutputFile::OutputFile(std::string path, std::ostream& standard_output, const st
   else if (fs::exists(path_) && !fs::is_regular_file(path_))  // a device or a pipe is written to, not replaced
     open_stream(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   else
-    file_ = std::make_unique<NewFile>(fs::exists(path_) ? fs::canonical(path_) : fs::path(path_));
+    file_ =
+        std::make_unique<NewFile>(fs::exists(path_) && fs::is_symlink(path_) ? fs::canonical(path_) : fs::path(path_));
 }
 
 OutputFile::~OutputFile() = default;

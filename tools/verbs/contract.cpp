@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 
+#include "files/in_words.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/court/case_trial.hpp"
 #include "judge/verdict/infer.hpp"
@@ -34,8 +35,7 @@ std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& c
   Progress progress(console);
   for (std::size_t f = 0; f < flags.files.size(); f += 2) {
     const std::string& file = flags.files[f];
-    require(is_safetensors(file), file, ": not a safetensors file; `assay case` writes the cases that can be checked");
-    trials.push_back(std::make_unique<CaseTrial>(read_safetensors(file), flags.standard, file));
+    trials.push_back(std::make_unique<CaseTrial>(read_case(file), flags.standard, file));
     CaseTrial& trial = *trials.back();
     trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
     trial.require_tensors(flags.tensors);
@@ -48,7 +48,8 @@ std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& c
 }
 
 int run_infer(const Flags& flags, Console& console) {
-  require(flags.files.size() % 2 == 0, "contract infer: expected pairs CASE OUT, got ", flags.files.size(), " files");
+  require(flags.files.size() % 2 == 0, "contract infer: expected pairs CASE OUT, got ",
+          counted(flags.files.size(), "file"));
   std::optional<OutputFile> output;
   if (!flags.output.empty()) output.emplace(flags.output, console.out, flags.files);
   parse_contract(json_of({.contract = Contract::of(Format::bf16)}, flags.name), "--name");  // refuses a bad one

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "files/in_words.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
@@ -177,10 +178,9 @@ std::vector<std::string> header_of(const Drift& drift) {
   std::vector<std::string> lines = {
       fmt::format("assay drift: {} {}, tile {}, {}{}", spec.room->name, spec.form->name,
                   spec.form->tiles[static_cast<std::size_t>(spec.tile)], name_of(spec.precision), sites),
-      fmt::format("inputs     style {}, seed {}, {} {}, K = V = {}; {} tokens in segments of {}, each a seeded case",
-                  name_of(spec.inputs.style), spec.inputs.seed, spec.inputs.shape.heads,
-                  spec.inputs.shape.heads == 1 ? "head" : "heads", spec.inputs.shape.key_dim, drift.tokens,
-                  spec.segment),
+      fmt::format("inputs     style {}, seed {}, {}, K = V = {}; {} tokens in segments of {}, each a seeded case",
+                  name_of(spec.inputs.style), spec.inputs.seed, counted(spec.inputs.shape.heads, "head"),
+                  spec.inputs.shape.key_dim, drift.tokens, spec.segment),
       fmt::format(
           "reference  sequential, in sums of two doubles, states too; off by {} at most over {} tokens, proven;\n"
           "           by about {} in any segment, estimated from the same in double",
@@ -366,8 +366,8 @@ std::string as_text(const Drift& drift, const std::string& command) {
     page += indented("confidence " + confidence_of(*s.fit));
     if (!s.has_prediction()) continue;
     page += indented(fmt::format("prediction from {} tokens of {}: {}, {}", drift.spec.prefix,
-                                 drift.sequences == 1 ? "one sequence" : text(drift.sequences, " sequences"),
-                                 name_of(s.early->best().law), confidence_of(*s.early)));
+                                 counted(drift.sequences, "sequence"), name_of(s.early->best().law),
+                                 confidence_of(*s.early)));
     page += indented(fmt::format("           {:.2e} at token {:.0f}, {:.2e} to {:.2e} not ruled out{}", s.predicted(),
                                  s.ended_at, s.low(), s.high(), s.determined() ? "" : ": NOT DETERMINED"));
     page += indented(fmt::format("           observed {:.2e}: ratio {:.2f}, {} a factor of 2", s.ended,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "files/in_words.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/defects.hpp"
@@ -82,7 +83,8 @@ int generate(const Arguments& arguments, Console& console) {
     const std::filesystem::path path = file_of(arguments, *room);
     const auto write = [&](const std::filesystem::path& to, const Safetensors& file, std::size_t cases) {
       write_safetensors(to, file);
-      console.out << fmt::format("{}: {} cases, {} bytes\n", to.string(), cases, std::filesystem::file_size(to));
+      console.out << fmt::format("{}: {}, {} bytes\n", to.string(), counted(cases, "case"),
+                                 std::filesystem::file_size(to));
     };
     write(path, golden_file(*room), golden_cases(*room).size());
     const std::size_t with_arguments = golden_requests(room->name).size();

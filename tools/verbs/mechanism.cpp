@@ -13,6 +13,7 @@
 #include "files/input_file.hpp"
 #include "language/equal.hpp"
 #include "language/laws.hpp"
+#include "language/program/gradient.hpp"
 #include "language/program/show.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
@@ -97,10 +98,10 @@ int run_check(const Flags& flags, Console& console) {
 
 // ---- export
 
-/// The file's text in canonical form, keys sorted, name, settings and hints kept.
-std::string canonical_text(const std::string& path) {
-  const language::Program program = language::load_program(path);
-  nlohmann::json file = nlohmann::json::parse(read_text(path));
+/// A program's text in canonical form, keys sorted, name, settings and hints kept. `source` names it in messages.
+std::string canonical_text(const std::string& text, const std::string& source) {
+  const language::Program program = language::read_program(text, source);
+  nlohmann::json file = nlohmann::json::parse(text);
   file["body"] = nlohmann::json::parse(program.body->text);
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     if (program.inputs[i].missing)
@@ -109,10 +110,23 @@ std::string canonical_text(const std::string& path) {
   return file.dump() + '\n';
 }
 
+/// The text of the program of its gradients, with its name, settings and hints.
+std::string gradient_text(const std::string& text, const std::string& source) {
+  const language::Program gradient = language::gradient_of(language::read_program(text, source));
+  const nlohmann::json file = nlohmann::json::parse(text);
+  nlohmann::json out = nlohmann::json::parse(gradient.text());
+  out["name"] = file["name"], out["settings"] = file["settings"];
+  for (std::size_t i = 0; i < file["inputs"].size(); ++i)
+    if (file["inputs"][i].contains("hint")) out["inputs"][i]["hint"] = file["inputs"][i]["hint"];
+  return out.dump();
+}
+
 int run_export(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out, {flags.file});
   FrontEnd front;
-  file.commit(canonical_text(front.program(flags.file, flags.tracing)));
+  const std::string path = front.program(flags.file, flags.tracing), program = read_text(path);
+  file.commit(flags.gradient ? canonical_text(gradient_text(program, path), path + ": its gradients")
+                             : canonical_text(program, path));
   return exit_passed;
 }
 
@@ -184,6 +198,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   check->add_flag("--json", flags->json, "as JSON");
   CLI::App* write = app.add_subcommand("export", "write a mechanism as a program: canonical JSON");
   add_file(*write, *flags);
+  write->add_flag("--gradient", flags->gradient, "the program of its gradients instead");
   write->add_option("-o,--output", flags->output, "where it goes; - is standard output")->capture_default_str();
   CLI::App* equal = app.add_subcommand(
       "equal", "bound, proven, how far two programs are apart: a recurrence and a kernel's algorithm");

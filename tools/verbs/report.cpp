@@ -242,6 +242,7 @@ std::string command_of(const Task& task, const ReportOptions& options, const Sha
 /// `share` of the false alarms is this task's.
 std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, int threads, double share) {
   Posed posed;
+  posed.spec.shape = shape_of(options, *task.room);  // of a row that says why there is no problem
   ReportRow row;
   row.device = task.device == nullptr ? std::string(cpu_executor) : task.device->name;
   row.mechanism = task.room->name, row.form = task.form->name, row.tile = task.form->tiles.front();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "files/in_words.hpp"
 #include "judge/court/shrink.hpp"
 #include "reference/core/error.hpp"
 
@@ -85,7 +86,7 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
   const std::string path = options.shrink_output.empty() ? "smallest.safetensors" : options.shrink_output;
   const std::string made = one.command(path);
   std::vector<std::string>& notes = checked.page.notes;
-  notes.push_back(fmt::format("smallest failing case, after {} runs{}:", found.runs,
+  notes.push_back(fmt::format("smallest failing case, after {}{}:", counted(found.runs, "run"),
                               found.stopped ? ", all that --shrink-runs allows" : ""));
   Json tensors = Json::array();
   for (const ReportRow& row : *rows) {

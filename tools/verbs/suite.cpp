@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "files/shown.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "language/room.hpp"
@@ -338,8 +339,8 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   const std::string subject = check.kernel + check.plugin + flags.answers;  // one is not empty
   Page page;
   page.verb = "suite";
-  page.header = {fmt::format("assay suite: {} against the oracle's answers to {} cases of {}", subject, cases.size(),
-                             flags.mechanism)};
+  page.header = {fmt::format("assay suite: {} against the oracle's answers to {} of {}", subject,
+                             counted(cases.size(), "case"), flags.mechanism)};
   const bool has_arguments = cases.front().seeded.has_arguments();
   page.header.push_back(
       has_arguments
@@ -354,12 +355,13 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
       fmt::format("limits    correct kernels fail, in any of these cases, with a probability of {} at most",
                   check.standard.false_alarms));
   page.header.insert(page.header.end(), all.remarks.begin(), all.remarks.end());
-  const std::string count = fmt::format("{} cases: {} PASS, {} not", cases.size(), all.passed,
-                                        cases.size() - static_cast<std::size_t>(all.passed));
+  const std::string count = counted(cases.size(), "case");
+  const auto failed = static_cast<int>(cases.size()) - all.passed;
   page.findings = all.lines;
-  page.findings.push_back(all.passed == static_cast<int>(cases.size()) ? fmt::format("{} cases: all PASS", cases.size())
-                                                                       : count);
-  page.summary = false, page.artifact = subject, page.command = command_of(flags);
+  page.findings.push_back(failed == 0 ? count + ": all PASS"
+                                      : fmt::format("{}: {} PASS, {} not", count, all.passed, failed));
+  page.summary = false, page.artifact = annotated_file(check), page.command = command_of(flags);
+  if (page.artifact.empty()) page.artifact = subject;
   for (const int n : flags.only) page.command += fmt::format(" --case {}", n);
   Json list = Json::array();
   for (std::size_t c = 0; c < cases.size(); ++c)

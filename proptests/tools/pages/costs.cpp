@@ -1,23 +1,22 @@
-// What a check costs: measured by assay-lab bench check, estimated by assay check before it starts.
+// What a check costs, and is estimated to. The estimate is shown in proptests/transcripts/check.md, what it costs in
+// lab.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "proptests/core/places.hpp"
-#include "proptests/tools/cli.hpp"
 #include "tools/bench/bench_check.hpp"
 #include "tools/cases/check_costs.hpp"
 
 namespace assay {
 namespace {
 
-class Costs : public CliFiles {};
-
 /// Of every room that is checked, in their order, with shares that make a whole.
-TEST_F(Costs, are_known_of_every_room) {
+TEST(Costs, are_known_of_every_room) {
   std::vector<const Room*> checked;
   std::copy_if(rooms().begin(), rooms().end(), std::back_inserter(checked),
                [](const Room* r) { return has_check_cost(*r); });
@@ -32,7 +31,7 @@ TEST_F(Costs, are_known_of_every_room) {
 
 /// An estimate is about heads, tokens, dimensions and gradients, and within a factor of ten of what was measured just
 /// now, on whatever machine.
-TEST_F(Costs, are_estimated) {
+TEST(Costs, are_estimated) {
   const Shape shape{1, 256, 4, 0, 64, 64, 0};
   const auto seconds = [&](Shape other, bool gradients) {
     return check_estimate("gated_deltanet", other, gradients, 1000).value().seconds;
@@ -49,44 +48,8 @@ TEST_F(Costs, are_estimated) {
   EXPECT_LT(seconds(shape, true), 10 * measured);
 }
 
-TEST_F(Costs, are_split_by_phase) {
-  const Ran ran = run_assay({"bench", "check", "--mechanism", "deltanet,softmax_attention", "--tokens", "64", "--dim",
-                             "16", "--threads", "2", "--format", "json"});
-  ASSERT_EQ(ran.code, exit_passed) << ran.err;
-  const Json page = Json::parse(ran.out);
-  ASSERT_EQ(page["rows"].size(), 2U);
-  for (const Json& row : page["rows"]) {
-    double processor = 0;
-    for (const char* phase : {"reading", "truth", "draws", "judging"}) {
-      const double of_phase = row["split"][phase]["processor"];
-      EXPECT_GE(of_phase, 0) << row;
-      processor += of_phase;
-    }
-    EXPECT_NEAR(processor, row["processor"].get<double>(), 1e-9);
-    EXPECT_GT(row["split"]["draws"]["processor"].get<double>(), 0) << row;
-    EXPECT_GT(row["peak_memory"].get<double>(), 1e6);
-  }
-}
-
-/// Before anything is read but the case: what it will take, and what would be quicker.
-TEST_F(Costs, are_said_before_a_long_check) {
-  ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,8192,4,8", "-o", path("case.st")}).code, exit_passed);
-  const auto said = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"check", path("case.st"), path("none.st"), "--threads", "1"};
-    args.insert(args.end(), more.begin(), more.end());
-    return run_assay(args).err;
-  };
-  const std::string whole = said({}), part = said({"--sample", "2"});
-  EXPECT_TRUE(whole.starts_with("assay: takes about ")) << whole;
-  EXPECT_NE(whole.find(" on 1 core and "), std::string::npos) << whole;
-  EXPECT_NE(whole.find("; --sample 2 judges 2 of 4 parts in "), std::string::npos) << whole;
-  EXPECT_EQ(part.find("--sample 2 judges"), std::string::npos) << part;
-  ASSERT_EQ(run_assay({"case", "softmax_attention", "--shape", "1,64,4,8", "-o", path("case.st")}).code, exit_passed);
-  EXPECT_EQ(said({}).find("takes about"), std::string::npos) << "a short one";
-}
-
 /// The page shows what is said of that case.
-TEST_F(Costs, are_on_the_page_of_check) {
+TEST(Costs, are_on_the_page_of_check) {
   const Shape shape{2, 4096, 8, 0, 128, 128, 0};
   const std::size_t numbers = std::size_t{4} * 2 * 8 * 4096 * 128;  // q, k, v and d_o
   const Estimate cost = check_estimate("softmax_attention", shape, true, numbers).value();

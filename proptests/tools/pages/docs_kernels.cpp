@@ -1,4 +1,5 @@
-// The page of all kernels: whose digests it trusts, and what it says of a record that is older than the sources.
+// Whose digests the page of all kernels trusts. What it says of a record, and of one that is older than the sources, is
+// in proptests/transcripts/pages.md.
 #include "tools/pages/docs_kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -116,114 +117,6 @@ TEST_F(KernelSources, no_literal_holds_a_comment) {
         EXPECT_TRUE(code == line || std::count(code.begin(), code.end(), '"') % 2 == 0) << file << ": " << line;
       }
     }
-}
-
-json entry(const std::string& digest, json results, json times) {
-  return {{"date", "2001-02-03"},     {"device", "Pretender"}, {"driver", "1"},
-          {"compiler", "cc 1"},       {"multiprocessors", 1},  {"failed", 0},
-          {"memcheck", "0 errors"},   {"sources", digest},     {"results", std::move(results)},
-          {"times", std::move(times)}};
-}
-json result(const std::string& form, const std::string& tensor, double error, double emulation, double difference,
-            double identical) {
-  return {{"form", form},
-          {"precision", "bf16"},
-          {"key_dim", 64},
-          {"tensor", tensor},
-          {"cases", 3},
-          {"error", error},
-          {"emulation_error", emulation},
-          {"difference", difference},
-          {"identical", identical}};
-}
-json time(const std::string& form, const std::string& shape, double milliseconds) {
-  return {{"form", form}, {"precision", "bf16"}, {"shape", shape}, {"forward_ms", milliseconds}};
-}
-json record(const std::string& digest) {
-  json large = time("chunkwise", "4,8192,16/16,128,128", 0.5), windowed = time("chunkwise", "1,2,3,4,6", 0.25);
-  large["bytes"] = 4.55e8, windowed["params"] = " --param window=4";
-  return {{"device", "Pretender"},
-          {"rooms",
-           {{"deltanet", entry(digest,
-                               {result("chunkwise", "o", 0.25, 0.125, 0.5, 0.75),
-                                result("chunkwise", "dk", 0.375, 0.0625, 0.25, 0.5)},
-                               {time("chunkwise", "1,2,3,4,5", 0.125), large, windowed})}}}};
-}
-
-TEST(DocsKernels, the_floor_of_attention_is_its_products) {
-  for (const char* form : {"tiled", "covariance"}) {
-    json attention = time(form, "4,4096,16/16,128,128", 1.175);
-    attention["bytes"] = 1;
-    const json measured = {
-        {"device", "Pretender"},
-        {"rooms", {{"parallax", entry("a", {result(form, "o", 0.25, 0.125, 0.5, 0.75)}, {attention})}}}};
-    // 64 heads of 4096 * 4097 / 2 visible pairs, 8 * 128 operations each, at 716 TFLOP/s.
-    EXPECT_NE(kernels_page({measured}, {{"parallax", "a"}}).find("| 1.18 ms | 0.768 ms | 65% |"), std::string::npos)
-        << form;
-  }
-}
-
-TEST(DocsKernels, batches_of_a_form_are_counted_over_precisions) {
-  const auto packed = [](const std::string& form, const std::string& precision, int batches, int failed) -> json {
-    return {{"form", form},       {"precision", precision}, {"key_dim", 64}, {"lengths", {1, 130, 43}},
-            {"batches", batches}, {"failed", failed}};
-  };
-  const auto page = [&](int failed) {
-    json measured = record("a");
-    measured["rooms"]["deltanet"]["packed"] = {packed("chunkwise", "bf16", 3, failed),
-                                               packed("chunkwise", "fp16", 2, 0), packed("neumann", "fp16", 5, 1)};
-    return kernels_page({measured}, {{"deltanet", "a"}});
-  };
-  EXPECT_NE(page(0).find("\n5 batches of 3 sequences of 1 to 130 tokens, packed: every sequence has the "
-                         "bits that it has alone.\n"),
-            std::string::npos);
-  EXPECT_NE(page(2).find(": **in 2 a sequence has other bits than alone**.\n"), std::string::npos);
-  EXPECT_EQ(kernels_page({record("a")}, {{"deltanet", "a"}}).find("packed:"), std::string::npos);
-}
-
-TEST(DocsKernels, cases_that_say_nothing_are_counted) {
-  const auto page = [](int of_o, int of_state) {
-    json o = result("neumann", "o", 0.25, 0.125, 0.5, 0.75), state = result("neumann", "final_state", 0, 0, 0, 1);
-    if (of_o > 0) o["undetermined"] = of_o;
-    if (of_state > 0) state["undetermined"] = of_state;
-    const json measured = {{"device", "Pretender"}, {"rooms", {{"deltanet", entry("a", {o, state}, json::array())}}}};
-    return kernels_page({measured}, {{"deltanet", "a"}});
-  };
-  const std::string sentence =
-      "\nCases that are left out, for roundings decide all of their answer: 2 of 3 in bf16 at "
-      "64.\n";
-  EXPECT_NE(page(1, 2).find(sentence), std::string::npos);
-  EXPECT_NE(page(2, 0).find(sentence), std::string::npos);
-  EXPECT_EQ(page(0, 0).find("left out"), std::string::npos);
-}
-
-TEST(DocsKernels, a_record_of_other_sources_is_stale) {
-  const std::string current = kernels_page({record("a")}, {{"deltanet", "a"}});
-  const std::string stale = kernels_page({record("a")}, {{"deltanet", "b"}});
-  const std::string row = "| bf16 | 64 | 3 | 3.8e-01 | `dk` | 1.2e-01 | 5.0e-01 | 75.0% |";
-  for (const std::string& page : {current, stale}) {
-    EXPECT_NE(page.find(row), std::string::npos) << page;
-    EXPECT_NE(page.find("| 1,2,3,4,5 | bf16 | 0.125 ms |"), std::string::npos);
-    EXPECT_NE(page.find("| 1,2,3,4,6 --param window=4 | bf16 | 0.25 ms |"), std::string::npos);
-    EXPECT_NE(page.find("| 4,8192,16/16,128,128 | bf16 | 0.5 ms | 0.1 ms | 20% | flash-linear-attention 0.995 ms (0.50 "
-                        "of it) |"),
-              std::string::npos);
-    EXPECT_NE(page.find("## gated_deltanet chunkwise"), std::string::npos);
-  }
-  EXPECT_EQ(current.find("**stale:"), std::string::npos);
-  EXPECT_NE(current.find("\nPretender, cc 1, driver 1, 2001-02-03; memcheck: 0 errors; 0 failed:\n"),
-            std::string::npos);
-  EXPECT_NE(stale.find("\nPretender, cc 1, driver 1, 2001-02-03, **stale:"), std::string::npos);
-  EXPECT_NE(current.find("\nPretender: 1 of 1 mechanisms"), std::string::npos);
-  EXPECT_NE(stale.find("\nPretender: 0 of 1 mechanisms"), std::string::npos);
-  const auto standing = [](const std::string& page, const std::string& form) {
-    const std::string from = page.substr(page.find("\n| deltanet | " + form + " |") + 1);
-    const std::string cells = from.substr(0, from.find(" |\n"));
-    return cells.substr(cells.rfind("| ") + 2);
-  };
-  EXPECT_EQ(standing(current, "chunkwise"), "recorded");
-  EXPECT_EQ(standing(stale, "chunkwise"), "stale");
-  EXPECT_EQ(standing(current, "neumann"), "no record");  // a form that the device does not have
 }
 
 }  // namespace

@@ -5,12 +5,11 @@
 docs/mechanism-language.md has an example, the words, and the file.
 """
 from .canonical import canonical, digest, write
+from .core import gradient, read
 from .errors import MechanismError
 from .functions import (
     const, contract, cumsum, detach, dot, exp, iota, log, logsumexp, maximum, minimum, outer, real, round, scan, shift, sigmoid,
     size, softmax, softplus, solve, sqrt, tanh, where, zeros,
 )  # fmt: skip
-from .gradient import gradient
 from .mechanism import Mechanism, mechanism
 from .program import Block, Input, Node, Program, Type
-from .read import read

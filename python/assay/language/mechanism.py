@@ -15,8 +15,7 @@ import os
 from . import arrays, declare
 from .canonical import canonical
 from .errors import MechanismError, shown
-from .program import NAME, Program
-from .read import OUTPUT, check
+from .program import NAME, OUTPUT, Program
 from .scope import Scope, emit, integer, lift, number_type, tracing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -87,7 +86,7 @@ class Mechanism:
                 *self.traced_body(inputs, settings),
                 settings,
             )
-            check(program)
+            program.check()
             return canonical(program)
 
     def traced_body(self, inputs, settings):

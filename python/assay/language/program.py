@@ -1,7 +1,7 @@
 """A program as data: types, nodes, blocks, inputs and outputs, and its JSON.
 
 A block is a list of nodes with one value each; values are numbered, parameters first. Types of nodes are inferred when a node is
-appended (infer.py) and never stored in a file, so that reading a file is validating it.
+appended (infer.py) and never stored in a file.
 """
 import dataclasses
 import re
@@ -10,6 +10,7 @@ from .errors import MechanismError, shown
 
 KINDS = ("real", "int", "bool")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+OUTPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_AXES, MAX_DEPTH, MAX_NODES, MAX_LENGTH = 8, 16, 100_000, 2**31 - 1
 # What the numbers of an input mean, by the names of reference/core/field.hpp; `real` is anything, `cotangent` a gradient's input.
 DOMAINS = (
@@ -94,6 +95,14 @@ class Block:
     def has(self, op):
         return any(n.op == op or n.op == "scan" and n.attrs["body"].has(op) for n in self.nodes)
 
+    def named_axes(self):
+        """The named axes that operations bring in."""
+        for n in self.nodes:
+            if n.op == "scan":
+                yield from n.attrs["body"].named_axes()
+            else:
+                yield from (n.attrs[k] for k in ("axis", "size") if isinstance(n.attrs.get(k), str))
+
     def to_json(self):
         return {"params": [str(t) for t in self.params], "nodes": [n.to_json() for n in self.nodes], "results": list(self.results)}
 
@@ -147,3 +156,16 @@ class Program:
 
     def output_types(self):
         return {name: self.body.type(r) for name, r in zip(self.outputs, self.body.results)}
+
+    def check(self):
+        """MechanismError unless every axis has its length from some input, there are not too many nodes, and outputs are real numbers."""
+        known = {a for i in self.inputs for a in i.type.shape}
+        for where, block in [("body", self.body)] + [(f"default of {i.name}", i.default) for i in self.inputs if i.default]:
+            for axis in block.named_axes():
+                if axis not in known:
+                    raise MechanismError(f"{where}: no input has the axis {axis}, so that its length is unknown")
+        if self.size() > MAX_NODES:
+            raise MechanismError(f"the program has {self.size()} nodes, more than {MAX_NODES}")
+        for name, t in self.output_types().items():
+            if t.kind != "real":
+                raise MechanismError(f"{name}: an output is real, not [{t}]")

@@ -172,6 +172,50 @@ def test_ones_own_tensors():
     assert assay.oracle("softmax_attention", {**{n: inputs[n] for n in "qkv"}, "mask": mask}, params={"scale": 0.25})["o"].hi.shape == (1, 24, 4, 16)
 
 
+def gathered(q, k, v, topk_indices, d_o, scale, topk_length=None, sink=None):
+    """Attention to the keys of each row's list, taken by their numbers: o, d_q, d_k, d_v, in fp64."""
+    q, k, v, d_o = (x.astype(np.float64) for x in (q, k, v, d_o))
+    o, d_q, d_k, d_v = np.zeros_like(d_o), np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for b, i, h in np.ndindex(q.shape[:3]):
+        g, entries = h // (q.shape[2] // k.shape[2]), topk_indices[b, i, h * topk_indices.shape[2] // q.shape[2]]
+        at = entries[: None if topk_length is None else topk_length[b, i]]
+        at = at[at >= 0]
+        keys, values = k[b, at, g], v[b, at, g]
+        s = scale * keys @ q[b, i, h]
+        most = max([*s, *([] if sink is None else [np.float64(sink[h])])], default=0)
+        total = np.exp(s - most).sum() + (0 if sink is None else np.exp(np.float64(sink[h]) - most))
+        p = np.exp(s - most) / (total or 1)
+        o[b, i, h] = p @ values
+        d_s = scale * p * (values @ d_o[b, i, h] - o[b, i, h] @ d_o[b, i, h])
+        d_q[b, i, h] = d_s @ keys
+        np.add.at(d_k, (b, at, g), d_s[:, None] * q[b, i, h])
+        np.add.at(d_v, (b, at, g), p[:, None] * d_o[b, i, h])
+    return {"o": o, "d_q": d_q, "d_k": d_k, "d_v": d_v}
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, {"topk_length": True}, {"style": "empty_choices"}, {"style": "nothing_chosen", "sink": True}, {"style": "choice_lengths"},
+    {"style": "one_key_for_all", "sink": True}, {"topk_indices": 3},
+])  # fmt: skip
+def test_chosen_keys_are_those_that_a_gather_takes(arguments):
+    one = case(cotangents=True, scale=0.25, causal=False, **{"topk_indices": True, **arguments})
+    assert np.isnan(one["k"]).any() and not np.isnan(one["q"]).any()
+    truth = assay.oracle(one)
+    for name, expected in gathered(**{n: one[n] for n in (*one.inputs, "d_o")}, scale=0.25).items():
+        assert abs(truth[name].hi - expected).max() <= 1e-12 * max(1, abs(expected).max()), name
+
+
+def test_what_is_no_list_of_keys_is_refused():
+    one = case(topk_indices=4, causal=False)
+    inputs = {name: one[name] for name in one.inputs}
+    twice = int(inputs["topk_indices"][0, 2, 0, 1])
+    for entry, sentence in [(24, "there is no key 24 of 24; -1 is none"), (-2, "there is no key -2"), (twice, "a second time")]:
+        wrong = inputs["topk_indices"].copy()
+        wrong[0, 2, 0, 0] = entry
+        with pytest.raises(assay.InputError, match=r"topk_indices\[0\]\[2\]\[[01]\]: .*" + sentence):
+            assay.oracle("softmax_attention", {**inputs, "topk_indices": wrong}, params={"scale": 0.25, "causal": False})
+
+
 def test_gates_states_and_layouts_of_recurrences():
     one = assay.case("gated_deltanet", SHAPE, "bf16", gate="softplus", beta_gate="sigmoid", l2_norm="root", l2_eps=1e-6, layout="thd",
                      cu_seqlens=[0, 5, 5, 20], state_layout="v_first", state_every=4, with_=["chunk_states"], arrays="torch")  # fmt: skip

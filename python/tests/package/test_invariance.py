@@ -14,7 +14,7 @@ from kernels import delta_rule
 ATTENTION = ("softmax_attention", (2, 128, 2, 16), "fp32")
 RECURRENCE = ("deltanet", (2, 128, 2, 8), "fp32")
 ALWAYS = {"again", "batch size", "batch over 256 tokens", "place in the batch", "beside copies", "split in two", "split off the last",
-          "token by token", "prefix reuse"}  # fmt: skip
+          "token by token", "prefix reuse", "rejected drafts"}  # fmt: skip
 
 
 def rule(q, k, v, beta, initial_state, scale):
@@ -235,3 +235,42 @@ def test_from_a_shell(tmp_path):
     ]:
         ran = subprocess.run([*words, *shape, *more], capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (2, said)
+
+
+def states_at_tokens(q, k, v, beta, initial_state, scale, state_at=None, *, end=lambda row: row + 1):
+    """The rule, with the states right after tokens."""
+    found = dict(zip(("o", "final_state"), rule(q, k, v, beta, initial_state, scale)))
+    if state_at is not None:
+        found["states_at"] = np.stack([rule(*(x[:1, : end(row)] for x in (q, k, v, beta)), initial_state[:1], scale)[1][0] for row in state_at])
+    return found
+
+
+def test_a_draft_that_is_rejected():
+    """Rejected tokens that stay in the state (tpu-inference#3178) are found where a kernel says its states, and where it keeps them."""
+    case = case_of(RECURRENCE)
+    found = asked(case, states_at_tokens, ways=["rejected drafts"], require="bits")
+    assert found.passed and found["rejected drafts"].note == "1 and 2 of 4 accepted"
+    found = asked(case, functools.partial(states_at_tokens, end=lambda row: 4), ways=["token by token", "rejected drafts"])
+    assert found["token by token"].same and found["rejected drafts"].verdict == "FAIL"
+    assert [one.at for one in found["rejected drafts"].apart] == ["o[0][65][0][0]", "final_state[0][0][0][0]"]
+    assert asked(case, rule, ways=["rejected drafts"], require="bits")["rejected drafts"].note == "no token accepted"
+
+
+def test_a_window_that_is_not_rolled_back():
+    """mlx-swift-lm#218: a convolution whose last inputs lie in a cache of its own goes on after the draft, not before it."""
+    case = assay.case("short_conv", (1, 128, 1, 8, 4), "fp32", seed=3, cotangents=False)
+    begins, cache = case["initial_state"], {}
+
+    def convolution(x, weight, bias, initial_state):
+        rows = np.concatenate([initial_state.swapaxes(1, 2), x], 1)
+        y = sum(rows[:, i : i + x.shape[1]] * weight[:, i] for i in range(weight.shape[1])) + bias
+        return (y / (1 + np.exp(-y))).astype(x.dtype), rows[:, 1 - weight.shape[1] :].swapaxes(1, 2).copy()
+
+    def cached(x, weight, bias, initial_state):
+        o, cache["window"] = convolution(x, weight, bias, initial_state if np.array_equal(initial_state, begins) else cache["window"])
+        return o, cache["window"]
+
+    ways = ["split in two", "token by token", "rejected drafts"]
+    assert asked(case, convolution, ways=ways, require="bits").passed
+    found = asked(case, cached, ways=ways)
+    assert [row.verdict for row in found.rows] == ["same bits", "same bits", "FAIL"]

@@ -4,6 +4,9 @@ import pathlib
 import assay
 import numpy as np
 import pytest
+from assay._cases import said
+from assay.language import MechanismError, digest, gradient, read, write
+from assay.language.load import load
 from kernels import delta_rule
 
 MINE = str(pathlib.Path(__file__).with_name("mine.py"))
@@ -26,6 +29,17 @@ def test_outputs_come_in_the_order_of_its_return_and_defaults_are_told():
     own = assay.case(MINE, (1, 20, 2, 16, 8), "fp32", cotangents=False, gain=0.5)
     assert assay.check(own, lambda by, **x: kernel(**x, gain=by), rename={"gain": "by"})
     assert assay.check(case, lambda q, k, v, beta, initial_state, by, **x: kernel(q, k, v, beta, initial_state, 0.25, by, True), rename={"gain": "by"})
+
+
+def test_a_program_in_json_has_no_order(tmp_path):
+    path = str(tmp_path / "mine.json")
+    said("mechanism", "export", MINE, "-o", path)
+    case = assay.case(path, (1, 20, 2, 16, 8), "fp32", cotangents=False)
+    whole = lambda **x: kernel(**x, scale=0.25, gain=0.75, twice=True)  # a program in JSON tells no defaults
+    with pytest.raises(assay.InputError, match="^the kernel returned 3 values, and a program in JSON names its outputs in no order: return a dict"):
+        assay.check(case, whole, arrays="numpy")
+    assert assay.check(case, whole, arrays="numpy", outputs=("o", "final_state", "again"))
+    assert assay.check(case, lambda **x: dict(zip(("o", "final_state", "again"), whole(**x))), arrays="numpy")
 
 
 def test_heads_may_share_keys():
@@ -72,3 +86,13 @@ def test_a_file_that_is_no_mechanism_is_an_error(tmp_path):
     for name, sentence in [(tmp_path / "none.py", r".*none.py: defines no mechanism"), (tmp_path / "nowhere.py", r".*nowhere.py: there is no such file")]:
         with pytest.raises(assay.InputError, match=sentence):
             assay.case(str(name), (1, 5, 2, 8))
+
+
+def test_the_core_reads_programs_and_differentiates_them():
+    (mine,) = load(MINE).values()
+    p = mine.trace()
+    g = gradient(p)
+    assert digest(read(write(p))) == digest(p)
+    assert g.outputs == sorted([*p.outputs, *("d_" + i.name for i in p.inputs if i.gradient)])
+    with pytest.raises(MechanismError, match="^its gradients: two inputs are called d_"):
+        gradient(g)

@@ -94,7 +94,19 @@ def test_a_tensor_that_passes_has_no_drawing_of_errors(failing):
     assert "final_state: " not in "".join(svg.find("title").text for svg in tree(page).iter("svg"))
     healthy = assay.check(failing.case, lambda **x: delta_rule(**x)).html()
     check_page(healthy)
-    assert [svg.get("class") for svg in tree(healthy).iter("svg")] == ["matrix"]
+    assert not list(tree(healthy).iter("svg"))
+    for shown, word in ((page, "FAIL"), (healthy, "PASS")):
+        first = tree(shown).find("body")[0]
+        assert first.get("class") == f"band {word.lower()}" and first.text.startswith(f"{word}  ")
+
+
+def test_a_page_shows_the_first_wrong_tensor_alone():
+    case = assay.case("gated_deltanet", (1, 100, "4/2", 32), seed=3)
+    wrong = {name: 1.5 * truth.hi for name, truth in assay.oracle(case).items()}
+    page = assay.judge(case, wrong).html()
+    check_page(page)
+    assert [svg.get("class") for svg in tree(page).iter("svg")] == ["heat", "histogram", "along"]
+    assert len(page) < 300_000
 
 
 def test_the_matrix_has_a_cell_for_each_kernel_and_precision():

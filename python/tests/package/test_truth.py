@@ -165,6 +165,14 @@ def test_the_command_line_is_the_same_program():
     assert pathlib.Path(sys.executable).with_name("assay").exists()
 
 
+def test_the_skill_is_beside_the_package():
+    """What agents read of a skill first: its name and when to use it."""
+    page = pathlib.Path(assay.__file__).with_name("SKILL.md").read_text()
+    head, _, body = page.removeprefix("---\n").partition("---\n")
+    assert [line.partition(":")[0] for line in head.splitlines()] == ["name", "description"] and len(head) < 1100
+    assert len(body.splitlines()) < 150 and "](" not in body  # links lead nowhere in a wheel
+
+
 def test_stubs_say_what_is_there():
     tree = ast.parse(pathlib.Path(assay.__file__).with_name("__init__.pyi").read_text())
     assert pathlib.Path(assay.__file__).with_name("py.typed").exists()

@@ -99,6 +99,25 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     return o, torch.nn.functional.pad(torch.cat(lse, -1), (0, q.shape[0] - int(cu_seqlens_q[-1]))), None
 
 
+def flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None, topk_length=None, indexer_topk=0, *, bug=""):
+    """FlashMLA: keys gathered by their numbers; lse without the sink, +inf of rows that see nothing."""
+    assert indices.dtype == torch.int32 and kv.shape[1] == 1 and indices.shape[:2] == (len(q), 1)
+    lists = indices[:, 0].long()
+    seen = (lists >= 0) & (lists < len(kv))
+    if topk_length is not None and bug != "behind the length":
+        seen &= torch.arange(lists.shape[1])[None] < topk_length[:, None]
+    if bug == "-1 is the last key":
+        seen, lists = seen | (lists == -1), lists % len(kv)
+    keys = torch.where(seen[..., None], kv[torch.where(seen, lists, 0), 0].double(), 0)
+    s = sm_scale * torch.einsum("thd,tnd->thn", q.double(), keys)
+    s = s.masked_fill(~seen[:, None], -math.inf)
+    lse = torch.logsumexp(s, -1)
+    whole = lse if attn_sink is None else torch.logaddexp(lse, attn_sink.double()[None])
+    p = torch.exp(s - (whole if bug == "0 / 0 of no key" else torch.where(whole.isinf(), 0, whole))[..., None])
+    o = torch.einsum("thn,tnd->thd", p, keys[..., :d_v])
+    return o.to(q.dtype), s.amax(-1).float(), torch.where(lse == -math.inf, math.inf, lse).float()
+
+
 class Judged(unittest.TestCase):
     def passes(self, case, kernel, **how):
         report = assay.check(case, kernel, arrays="torch", **how)
@@ -365,6 +384,33 @@ class Inference(Judged):
                 self.assertEqual(self.passes(attention(**arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
         self.refuses(attention(alibi_slopes=1.0), kernel, "alibi_slopes: single_prefill_with_kv_cache has those that follow from the number of heads")
         self.refuses(attention(alibi_slopes=True, soft_cap=2.0), kernel, "alibi_slopes: beside soft_cap single_prefill_with_kv_cache scales twice")
+
+    def test_flash_mla(self):
+        kernel = A.flash_mla.flash_mla_sparse_fwd.using(flash_mla_sparse_fwd)
+
+        def case(shape=(1, "24/40", "4/1", 32, 16), **arguments):
+            given = {"topk_indices": True, "value_dim": 16, "scale": 0.25, "causal": False, **arguments}
+            return assay.case("softmax_attention", shape, "fp32", seed=3, **given)
+
+        for arguments in [
+            {}, {"topk_length": True, "lse": True}, {"sink": True, "lse": True}, {"layout": "bhtd", "topk_length": True}, {"layout": "thd"},
+            {"style": "empty_choices", "lse": True}, {"style": "nothing_chosen", "sink": True, "lse": True}, {"style": "choice_lengths"},
+            {"style": "one_key_for_all"}, {"style": "far_choices"}, {"shape": (2, "12/20", "4/1", 32, 16), "topk_length": True},
+            {"shape": (1, 40, "4/1", 32, 16), "style": "short_sequences", "layout": "thd"},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(case(**arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
+        for bug, arguments in [
+            ("behind the length", {"style": "choice_lengths"}), ("-1 is the last key", {}), ("0 / 0 of no key", {"style": "empty_choices"}),
+        ]:  # fmt: skip
+            with self.subTest(bug):
+                self.fails(case(**arguments), kernel.using(lambda bug=bug, **x: flash_mla_sparse_fwd(**x, bug=bug)), "o")
+        self.refuses(case(causal=True), kernel, "causal: flash_mla_sparse_fwd sees what its lists name")
+        self.refuses(case(topk_block_size=2), kernel, "topk_block_size=2: flash_mla_sparse_fwd has no such setting")
+        q, kv, lists = torch.randn(6, 4, 32), torch.randn(9, 1, 32), torch.tensor([[[0, 8, 9, -1]]] * 6, dtype=torch.int32)
+        posed = kernel.posed(q, kv, lists, 0.25, 16, topk_length=torch.full((6,), 4, dtype=torch.int32))
+        self.assertEqual(posed["topk_indices"].tolist(), [[[0, 8, -1, -1]]] * 6)
+        self.passes(posed, kernel)
 
     def test_mamba(self):
         def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None, dt_softplus=False,

@@ -1,0 +1,123 @@
+// Bad inputs of all rooms: by their kinds, and one by one in refusals.json, whose rows are a case of that file, what is
+// changed in it, and what is said of it (the sentence, the status, the row, and whether in double), or nothing of what
+// is legal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/places.hpp"
+
+namespace assay::bad_inputs {
+namespace {
+
+/// What is wrong with how a room takes inputs of a kind, or "", and the rooms that take some.
+struct KindOfInputs {
+  std::string_view name;
+  std::string (*violation)(const Room&);
+  std::string_view rooms;
+};
+constexpr KindOfInputs kinds[] = {
+    {"numbers that are not finite", numbers_must_be_finite,
+     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end mdn_gates falcon1 falcon2 "
+     "falcon2_lite falcon2a "
+     "rls rmsnorm stable_rank value_averaging affine_linear_attention"},
+    {"shapes that do not fit", shapes_must_fit,
+     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end mdn_gates falcon1 falcon2 "
+     "falcon2_lite falcon2a "
+     "rls rmsnorm value_averaging affine_linear_attention mesanet affine_mesanet"},
+    {"axes of length 0", empty_extents,
+     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end falcon1 falcon2 "
+     "falcon2_lite falcon2a rls "
+     "affine_linear_attention mesanet affine_mesanet"},
+    {"heads that do not divide", heads_must_divide,
+     "softmax_attention parallax deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn "
+     "mdn_front_end falcon1 falcon2 falcon2_lite falcon2a rls "
+     "affine_linear_attention mesanet affine_mesanet"},
+    {"overflow", overflow_names_the_first_token,
+     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end"},
+    {"any strength", any_strength_is_legal, "comba kda mdn mdn_front_end"},
+};
+TEST(BadInputs, of_all_kinds_are_refused) {
+  for (const KindOfInputs& kind : kinds) {
+    std::istringstream words{std::string(kind.rooms)};
+    for (std::string room; words >> room;)
+      EXPECT_EQ(kind.violation(listed_room(room)), "") << room << ": " << kind.name;
+  }
+}
+
+/// What the checks follow, said once more.
+TEST(BadInputs, are_of_the_kinds_that_rooms_have) {
+  constexpr std::string_view table[][2] = {
+      {"comba", "log gates: log_decay; optional: initial_state; shared: q k p"},
+      {"gla", "log gates: log_decay; optional: initial_state; shared: q k"},
+      {"kda", "log gates: log_decay; optional: initial_state; shared: q k"},
+      {"mamba2", "log gates: log_decay; optional: initial_state; shared: q k"},
+      {"retnet", "log gates:; optional: initial_state; shared: q k"},
+      {"linear_attention", "log gates:; optional: initial_state initial_normalizer; shared: q k"},
+      {"mdn", "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p"},
+      {"mdn_front_end", "log gates: log_alpha log_mu; optional: initial_state initial_momentum log_d; shared: q k"},
+      {"mdn_gates", "log gates:; optional:; shared:"},
+  };
+  for (const auto& [room, is] : table) EXPECT_EQ(kinds_of_inputs(listed_room(room)), is) << room;
+}
+
+Json table_of_refusals() {
+  std::ifstream file(source_dir() + "/proptests/laws/refusals.json");
+  return Json::parse(file);
+}
+
+Json record_of(const Json& file, const Json& row) {
+  Json record = file.at("cases").at(row.at(0).get<std::string>());
+  record["id"] = "a";
+  for (const auto& [place, value] : row.at(1).items()) record = changed(record, place, value);
+  return record;
+}
+
+TEST(Refusals, say_what_is_wrong_and_where) {
+  const Json file = table_of_refusals();
+  for (const Json& row : file.at("rows")) {
+    DecimalOptions options;
+    if (row.size() > 5) options = {.digits = 10, .tier = Tier::fp64};
+    const CaseResult got = result_of(record_of(file, row), options);
+    const bool is_legal = row.size() == 2;
+    EXPECT_EQ(got.message, is_legal ? "" : row.at(2).get<std::string>()) << row;
+    EXPECT_EQ(std::string(name_of(got.status)), is_legal ? "OK" : row.at(3).get<std::string>()) << row;
+    EXPECT_EQ(got.row, is_legal ? -1 : row.at(4).get<int>()) << row;
+    EXPECT_TRUE(is_legal || got.answer.outputs.empty()) << row;
+  }
+}
+
+/// Far out, where log(1 + tiny), 1 + tanh(-large) or a ridge in units of weights would lose every digit, double keeps
+/// its own or comes to zero (delta-family.md 6.6): a number is under 16 operations of at most 2 u each behind an exp,
+/// which turns the error of one operation on its argument into twice the argument's size.
+TEST(Refusals, do_not_stand_for_digits_that_double_has) {
+  const Json file = table_of_refusals();
+  for (const Json& row : file.at("doubles")) {
+    const Json record = record_of(file, row);
+    const Decimals truths = result_of(record).answer,
+                   in_double = result_of(record, {.digits = 17, .tier = Tier::fp64}).answer;
+    const Mp50 limit = Mp50(16 * 2 + 2 * row.at(2).get<int>()) * ldexp(Mp50(1), -53);
+    const auto compare = [&](const BasicArrays<Cell>& got, const BasicArrays<Cell>& want) {
+      ASSERT_EQ(got.size(), want.size());
+      for (const auto& [name, array] : want)
+        for (std::size_t i = 0; i < array.data.size(); ++i) {
+          if (array.data[i].text.empty()) continue;  // there is no such number
+          const Mp50 truth(array.data[i].text), number(got.at(name).data[i].text);
+          EXPECT_LE(abs(number - truth), abs(truth) * limit + Mp50(std::numeric_limits<double>::min()))
+              << row.at(0) << ' ' << name << '[' << i << ']';
+        }
+    };
+    EXPECT_FALSE(in_double.outputs.empty()) << row.at(0);
+    compare(in_double.outputs, truths.outputs);
+    compare(in_double.gradients, truths.gradients);
+  }
+}
+
+}  // namespace
+}  // namespace assay::bad_inputs
