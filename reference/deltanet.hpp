@@ -13,6 +13,7 @@
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
+#include "reference/families/write_lines.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -21,9 +22,8 @@ struct deltanet {
   static constexpr std::string_view name = "deltanet";
   static constexpr std::string_view summary = "error-correcting write: S += beta k (v - S^T k)^T";
 
-  struct Options {
-    Alignment alignment = Alignment::same_step;
-    bool sequence_start = true;
+  struct Options : WriteOptions {
+    Options() : WriteOptions{Alignment::same_step} {}
 
     static constexpr std::string_view names[] = {"alignment", "sequence_start"};
     /// The settings that tests, fixtures and pages walk through.
@@ -33,12 +33,10 @@ struct deltanet {
 
     static Options read(const Params& params) {
       Options o;
-      OptionReader read(params);
-      read("alignment", o.alignment, {{"same_step", Alignment::same_step}, {"next_latent", Alignment::next_latent}});
-      read("sequence_start", o.sequence_start);
+      OptionReader reader(params);
+      o.WriteOptions::read(reader);
       return o;
     }
-    bool shifted() const { return alignment == Alignment::next_latent; }
   };
 
   template <class S>
@@ -79,21 +77,7 @@ struct deltanet {
 
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
-    const bool continuation = options.shifted() && !options.sequence_start;
-    require_domain(!continuation || !in.k_carry.empty(), -1,
-                   "k_carry: a next_latent continuation (sequence_start false) needs it");
-    require_domain(continuation || in.k_carry.empty(), -1,
-                   "k_carry: only a next_latent continuation (sequence_start false) takes it");
-  }
-
-  /// Whether step t writes at all: the first row of a shifted sequence has no previous key.
-  static bool writes(const Options& options, int t) { return !(options.shifted() && options.sequence_start && t == 0); }
-
-  /// Component i of the write feature x_t.
-  template <class S>
-  static const S& feature(const Options& options, const Inputs<S>& in, int t, int i) {
-    if (!options.shifted()) return in.k(t, i);
-    return t > 0 ? in.k(t - 1, i) : in.k_carry(i);
+    check_carried_key(options, in);
   }
 
   template <class S>
@@ -103,8 +87,8 @@ struct deltanet {
     for (int t = 0; t < T; ++t)
       for (int j = 0; j < V; ++j) {
         const Line<S> s = column(state, j);
-        if (writes(options, t) && K > 0) {
-          const Line<const S> x{&feature(options, in, t, 0), 1, K};
+        if (options.writes(t) && K > 0) {
+          const Line<const S> x = features(options, in, t);
           add_scaled(s, S(in.beta(t) * (in.v(t, j) - dot(s, x))), x);
         }
         o(t, j) = dot(s, line(in.q, t)) * in.scale();

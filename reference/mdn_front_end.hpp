@@ -89,19 +89,6 @@ struct mdn_front_end {
     return x;
   }
 
-  /// dx = r (dy - y <y, dy>) for every row.
-  template <class S>
-  static Tensor<S, 2> normalized_backward(const Tensor<S, 2>& x, const S& eps, Tensor<S, 2> d) {
-    for (int t = 0; t < x.size(0); ++t) {
-      const S r = inverse_norm(x, t, eps);
-      S inner = S(0);
-      for (int i = 0; i < x.size(1); ++i) inner += r * x(t, i) * d(t, i);
-      inner = inner;
-      for (int i = 0; i < x.size(1); ++i) d(t, i) = r * (d(t, i) - r * x(t, i) * inner);
-    }
-    return d;
-  }
-
   /// exp(log_d), or 0 without one.
   template <class S>
   static S correction(const Inputs<S>& in) {
@@ -114,8 +101,7 @@ struct mdn_front_end {
   static Tensor<S, 2> corrected(const Inputs<S>& in) {
     Tensor<S, 2> q = in.q;
     const S D = correction(in);
-    const Tensor<S, 2> k = in.k;
-    for (std::size_t i = 0; i < q.data.size(); ++i) q.data[i] -= D * k.data[i];
+    for (std::size_t i = 0; i < q.data.size(); ++i) q.data[i] -= D * in.k.data[i];
     return q;
   }
 
@@ -125,7 +111,7 @@ struct mdn_front_end {
     const Tensor<S, 2> k = normalized(in.k, in.eps());
     Tensor<S, 2> p = k;
     for (int t = 0; t < p.size(0); ++t) {
-      const S alpha = S(exp(in.log_alpha(t)));
+      const S alpha = exp(in.log_alpha(t));
       for (int i = 0; i < p.size(1); ++i) p(t, i) *= alpha;
     }
     return {in.scale,

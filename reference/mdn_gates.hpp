@@ -77,42 +77,19 @@ struct mdn_gates {
     require_domain(in.min_log_mu.empty() || in.min_log_mu() <= S(0), -1, "min_log_mu: a log decay must be <= 0");
   }
 
-  /// What both passes need of token t.
-  template <class S>
-  struct Token {
-    S x, eta, phi, sin2;        // x = 2 e / tau
-    S strength;                 // sigmoid(b)
-    S decay, unclamped_log_mu;  // exp(a_log) softplus(a + dt_bias); log mu before the clamp
-    bool clamped = false;
-  };
-
-  template <class S>
-  static Token<S> token(const Inputs<S>& in, int t) {
-    using std::exp;
-    Token<S> n;
-    n.x = S(2) * in.e(t) / in.tau();
-    n.eta = S(2) * sigmoid(n.x);
-    n.phi = n.eta * exp(in.log_factor());
-    n.sin2 = n.phi * n.phi / (S(1) + n.phi * n.phi);
-    n.strength = sigmoid(in.b(t));
-    const S bias = in.dt_bias();
-    n.decay = exp(in.a_log()) * softplus(S(in.a(t) + bias));
-    n.unclamped_log_mu = -exp(in.mu_log()) * softplus(S(in.m(t) + in.mu_bias()));
-    n.clamped = !in.min_log_mu.empty() && n.unclamped_log_mu < in.min_log_mu();
-    return n;
-  }
-
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
+    using std::exp;
     const int T = in.a.size(0);
     Outputs<S> out{Tensor<S, 1>(T), Tensor<S, 1>(T), Tensor<S, 1>(T), Tensor<S, 1>(T)};
     for (int t = 0; t < T; ++t) {
-      const Token<S> n = token(in, t);
-      const S log_cos2 = -log_of_one_plus(S(n.phi * n.phi));
-      out.log_alpha(t) = log_cos2 - n.decay;
-      out.log_mu(t) = in.min_log_mu.empty() ? n.unclamped_log_mu : larger(n.unclamped_log_mu, in.min_log_mu());
-      out.beta(t) = n.sin2 * n.strength;
-      out.eta(t) = n.eta;
+      const S eta = S(2) * sigmoid(S(S(2) * in.e(t) / in.tau())), phi = eta * exp(in.log_factor());
+      const S sin2 = phi * phi / (S(1) + phi * phi), log_cos2 = -log_of_one_plus(S(phi * phi));
+      const S log_mu = -exp(in.mu_log()) * softplus(S(in.m(t) + in.mu_bias()));
+      out.log_alpha(t) = log_cos2 - exp(in.a_log()) * softplus(S(in.a(t) + in.dt_bias()));
+      out.log_mu(t) = in.min_log_mu.empty() ? log_mu : larger(log_mu, in.min_log_mu());
+      out.beta(t) = sin2 * sigmoid(in.b(t));
+      out.eta(t) = eta;
     }
     return out;
   }

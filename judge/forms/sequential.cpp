@@ -59,13 +59,12 @@ Answer run_in(const Room& room, const Problem& problem, const Policy& policy, F&
     answered = emulated(problem);
   }
   RandomBits random{RandomBits{policy.seed}.at(0), 0};
-  const auto leave = [&](std::vector<double>& data, Format stored) {
-    if (stored != Format::exact) round_span(data.data(), data.size(), stored, policy.rounding, random);
-  };
   const Format out = format_at("out"), state = carries ? policy.sites.at("final") : out,
                wide = carries ? Format::exact : out;
-  for (auto& [name, array] : answered.outputs) leave(array.data, name.starts_with("final_") ? state : out);
-  for (auto& [name, array] : answered.gradients) leave(array.data, has_wide_gradient(room, name) ? wide : out);
+  store(answered.outputs, policy, random,
+        [&](const std::string& name) { return name.starts_with("final_") ? state : out; });
+  store(answered.gradients, policy, random,
+        [&](const std::string& name) { return has_wide_gradient(room, name) ? wide : out; });
   return answered;
 }
 

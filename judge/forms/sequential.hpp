@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay {
 
@@ -17,6 +18,14 @@ const KernelForm* sequential_form(std::string_view room);
 /// sums at `op`, one after the other; the state at `S` after every token, its gradient at `G`, states that leave at
 /// `final`, all else at `out`. Null where nothing is carried from token to token, and where the room has no kernels.
 const KernelForm* recurrent_form(std::string_view room);
+
+/// Tensors as they leave a kernel: each rounded to the format that `stored` has for its name.
+template <class Stored>
+void store(Arrays& tensors, const Policy& policy, RandomBits& random, const Stored& stored) {
+  for (auto& [name, array] : tensors)
+    if (const Format format = stored(name); format != Format::exact)
+      round_span(array.data.data(), array.data.size(), format, policy.rounding, random);
+}
 
 /// What a kernel of that room may be judged by: the tile programs, then the recurrent form.
 std::vector<const KernelForm*> forms_of(const KernelRoom& kernels);

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "judge/contract/contract.hpp"
+#include "judge/forms/sequential.hpp"
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"
 #include "language/evaluate/site_rounding.hpp"
 #include "language/program/marked.hpp"
 #include "language/room.hpp"
+#include "oracles/core/make_room.hpp"
 #include "oracles/core/memo.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
@@ -63,20 +65,6 @@ bool leaves_narrow(const Mechanism& program, const std::string& name) {
   return false;
 }
 
-/// Numbers as they leave, each tensor rounded to the format that `stored` says.
-template <class Stored>
-Arrays numbers_of(const BasicArrays<Emulated>& arrays, const Policy& policy, RandomBits& random, const Stored& stored) {
-  Arrays list;
-  for (const auto& [name, array] : arrays) {
-    Array& to = list[name];
-    to.shape = array.shape;
-    for (const Emulated& x : array.data) to.data.push_back(x.value);
-    const Format format = stored(name);
-    if (format != Format::exact) round_span(to.data.data(), to.data.size(), format, policy.rounding, random);
-  }
-  return list;
-}
-
 }  // namespace
 
 tile::SiteTable sites_of_form(const language::Program& form, const std::string& file) {
@@ -119,16 +107,12 @@ Answer run_as_form(const Mechanism& program, const Mechanism& form, const Proble
     answered = language::answer<Emulated>(posed, posed.has_cotangents());
   }
   RandomBits leaving{random.at(2), 0};
-  Answer left;
-  left.outputs = numbers_of(answered.outputs, policy, leaving, [&](const std::string& name) {
-    return formats.at(name.starts_with("final_") ? "final" : "out");
-  });
-  left.gradients = numbers_of(answered.gradients, policy, leaving, [&](const std::string& name) {
-    return leaves_narrow(program, name) ? formats.at("out") : Format::exact;
-  });
-  BasicAnswer<double> whole{std::move(left.outputs), std::move(left.gradients)};
-  whole = language::answer_of_program(program, form, problem, std::move(whole));
-  return {std::move(whole.outputs), std::move(whole.gradients)};
+  Answer left = detail::doubles_of(answered);
+  store(left.outputs, policy, leaving,
+        [&](const std::string& name) { return formats.at(name.starts_with("final_") ? "final" : "out"); });
+  store(left.gradients, policy, leaving,
+        [&](const std::string& name) { return leaves_narrow(program, name) ? formats.at("out") : Format::exact; });
+  return language::answer_of_program(program, form, problem, std::move(left));
 }
 
 namespace {

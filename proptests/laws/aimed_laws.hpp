@@ -94,7 +94,8 @@ inline void no_probe_is_no_correction(const Subject& s, const LawCase& drawn) {
   LawCase c = drawn;
   if (!is_parallax) c.spec.shape.shared_heads = 0;
   const auto tile = static_cast<std::size_t>(c.tile);
-  RC_PRE(!is_parallax || s.form.tiles[tile] == plain.form.tiles[tile]);
+  const bool is_alike = !is_parallax || s.form.tiles[tile] == plain.form.tiles[tile];
+  RC_PRE(is_alike);
   Problem p = s.problem(c);
   if (!is_parallax) p = of_output_alone(p);
   set_all(p.inputs.at("rho"), 0);

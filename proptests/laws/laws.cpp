@@ -199,7 +199,8 @@ void every_element_is_written(const Subject& s, const LawCase& c) {
 void the_future_changes_no_bit(const Subject& s, const LawCase& c) {
   const Problem p = s.problem(c);
   const auto causal = p.params.find("causal");
-  RC_PRE(causal == p.params.end() || std::get<bool>(causal->second));
+  const bool is_causal = causal == p.params.end() || std::get<bool>(causal->second);
+  RC_PRE(is_causal);
   const int T = c.spec.shape.seq_len, queries = c.spec.shape.queries();
   // Query i sits at position i + T - queries; what lies behind `now` changes, what lies before may not notice.
   const int now = *rc::gen::inRange(T - queries, T);
