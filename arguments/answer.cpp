@@ -50,7 +50,7 @@ Decimals decimals(const Folded& folded, const DecimalOptions& options) {
   if (!options.tier || *options.tier == Tier::ball || words_of(*options.tier) > 0)
     return language::detail::proven(folded, gradients, options.digits);
   return assay::detail::with_scalar(*options.tier, [&]<class S>(const S&) {
-    return language::detail::printed(answer<S>(folded, gradients), options.digits);
+    return assay::detail::printed(answer<S>(folded, gradients), options.digits);
   });
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // Seeded cases with arguments, as `assay case` writes them.
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

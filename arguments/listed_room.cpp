@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "arguments/programs/library.hpp"
 #include "language/answers/by_tier.hpp"

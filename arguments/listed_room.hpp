@@ -2,7 +2,6 @@
 // Rooms of mechanisms.def that their programs answer (mechanisms/NAME.py); what they declare and refuse is their
 // reference's.
 #include <optional>
-#include <vector>
 
 #include "language/answers/posed.hpp"
 #include "oracles/core/in_words.hpp"

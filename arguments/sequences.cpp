@@ -1,8 +1,6 @@
 #include "arguments/sequences.hpp"
 
-#include <algorithm>
 #include <numeric>
-#include <string>
 
 namespace assay::arguments {
 namespace {

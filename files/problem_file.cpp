@@ -1,7 +1,6 @@
 #include "files/problem_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>

@@ -1,8 +1,6 @@
 // The stable rank, which no program answers: the spectral norm by powers of the Gram matrix (lla-family.md section 8).
 #include <gtest/gtest.h>
 
-#include <cstddef>
-#include <string>
 #include <vector>
 
 #include "proptests/laws/reference_laws.hpp"

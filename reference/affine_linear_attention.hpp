@@ -2,13 +2,12 @@
 // Affine linear attention, one head (lla-family.md section 7): the mean of the values so far, corrected along a probe,
 //   o_i = vbar_i - X_i rho_i,   X_i = Cov_u(v, k) over j <= i under equal weights
 // Parallax without its softmax. What is carried is kbar, vbar and M_vk = n X.
-#include <array>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/uniform_moments.hpp"
@@ -26,11 +25,7 @@ struct affine_linear_attention {
       {"value_mean_kept_in_dk", "dk from g.v_j, not g.(v_j - vbar)"},
       {"key_mean_kept_in_dv", "dv from rho.k_j, not rho.(k_j - kbar)"}};
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
@@ -26,7 +26,6 @@ struct deltanet {
     Options() : WriteOptions{Alignment::same_step} {}
 
     static constexpr std::string_view names[] = {"alignment", "sequence_start"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() {
       return {{}, {{"alignment", "next_latent"}}, {{"alignment", "next_latent"}, {"sequence_start", false}}};
     }
@@ -62,18 +61,7 @@ struct deltanet {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;            // [T, V]
-    Tensor<S, 2> final_state;  // [K, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-    }
-  };
+  using Outputs = ReadsAndState<S>;
 
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {

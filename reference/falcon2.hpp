@@ -4,11 +4,10 @@
 //   S_t = S_{t-1} Diag(gamma_t) + x_t (eta_t o (v_t - S_{t-1}^T x_t))^T,   o_t = S_t^T q_t
 // The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
 #include <string_view>
-#include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
@@ -21,24 +20,7 @@ struct falcon2 {
   static constexpr std::string_view name = "falcon2";
   static constexpr std::string_view summary = "FALCON-1 with a step size per value channel";
 
-  struct Options : GainOptions {
-    static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling"};
-    /// The settings that tests, fixtures and pages walk through.
-    static std::vector<Params> variants() {
-      return {{},
-              {{"sequence_start", false}, {"decay_floor", "0.875"}},
-              {{"ridge_coupling", "live"}},
-              {{"ridge_coupling", "detach"}, {"decay_floor", "0.5"}},
-              {{"alignment", "same_step"}}};
-    }
-
-    static Options read(const Params& params) {
-      Options o;
-      OptionReader reader(params);
-      o.GainOptions::read(reader);
-      return o;
-    }
-  };
+  using Options = RidgeOptions;
 
   template <class S>
   struct Inputs {
@@ -66,18 +48,7 @@ struct falcon2 {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;            // [T, V]
-    Tensor<S, 2> final_state;  // [K, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-    }
-  };
+  using Outputs = ReadsAndState<S>;
 
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {

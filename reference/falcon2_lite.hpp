@@ -4,7 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/falcon1.hpp"
 
@@ -16,7 +15,6 @@ struct falcon2_lite : falcon1 {
   static constexpr std::string_view summary = "FALCON-1 with its decay kept above a floor";
 
   struct Options : falcon1::Options {
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() {
       return {{},
               {{"decay_floor", "0.875"}},

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/falcon.hpp"
@@ -28,7 +28,6 @@ struct falcon2a {
     Normalization normalization = Normalization::none;
 
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling", "normalization"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() {
       return {{},
               {{"sequence_start", false}, {"decay_floor", "0.875"}},
@@ -76,20 +75,7 @@ struct falcon2a {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;                 // [T, V]
-    Tensor<S, 2> final_state;       // [K, V]
-    Tensor<S, 1> final_normalizer;  // [K], or empty: not normalised
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-      f(Field{"final_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.final_normalizer);
-    }
-  };
+  using Outputs = ReadsStateAndNormalizer<S>;
 
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {

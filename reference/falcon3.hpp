@@ -7,7 +7,6 @@
 // lambda_t E_t with ridge_coupling. A continuation takes the pairs still inside the window as its tail.
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "reference/core/field.hpp"
@@ -40,7 +39,6 @@ struct falcon3 {
 
   struct Options : GainOptions, WindowOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling", "window"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() {
       return {{},
               {{"window", 4L}},
@@ -88,21 +86,7 @@ struct falcon3 {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;                           // [T, V]
-    Tensor<S, 2> final_state;                 // [K, V]
-    Tensor<S, 2> final_tail_k, final_tail_v;  // [n, K], [n, V] the newest pairs, n < B
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-      f(Field{"final_tail_k", Domain::key, {final_tail_len, key_dim}}, self.final_tail_k);
-      f(Field{"final_tail_v", Domain::value, {final_tail_len, value_dim}}, self.final_tail_v);
-    }
-  };
+  using Outputs = ReadsAndTail<S>;
 
   static void extend(const Options& options, Extents& e) {
     e[Axis::final_tail_len] = final_tail_len(options, e[Axis::tail_len], e[Axis::seq_len]);

@@ -3,15 +3,14 @@
 //   R_t = alpha_t S_{t-1},  alpha_t = exp(log_decay_t)
 //   e_t = v_t - R_t^T k_t   ("decayed", the default)   or   v_t - S_{t-1}^T k_t   ("undecayed")
 //   S_t = R_t + beta_t k_t e_t^T,   o_t = scale S_t^T q_t
-#include <cmath>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/lines.hpp"
+#include "reference/families/first_order.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -21,12 +20,11 @@ struct gated_deltanet {
   static constexpr std::string_view summary =
       "delta rule on a decaying state: S = alpha S + beta k (v - alpha S^T k)^T";
 
-  enum class Error { decayed, undecayed };
+  using Error = first_order::Error;
   struct Options {
     Error error = Error::decayed;
 
     static constexpr std::string_view names[] = {"error"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() { return {{}, {{"error", "undecayed"}}}; }
 
     static Options read(const Params& params) {
@@ -59,41 +57,16 @@ struct gated_deltanet {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;            // [T, V]
-    Tensor<S, 2> final_state;  // [K, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-    }
-  };
+  using Outputs = ReadsAndState<S>;
 
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
   template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
-    using std::exp;
-    const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
-    Tensor<S, 2> o(T, V), state = in.initial_state;
-    for (int t = 0; t < T; ++t) {
-      const S alpha = exp(in.log_decay(t));
-      const Line<const S> k = line(in.k, t);
-      for (int j = 0; j < V; ++j) {
-        const Line<S> s = column(state, j);
-        S read = S(0);
-        if (options.error == Error::undecayed) add_dot(read, s, k);
-        for (int i = 0; i < K; ++i) s[i] *= alpha;
-        if (options.error == Error::decayed) add_dot(read, s, k);
-        add_scaled(s, S(in.beta(t) * (in.v(t, j) - read)), k);
-        o(t, j) = dot(s, line(in.q, t)) * in.scale();
-      }
-    }
-    return {o, state};
+    const auto D = first_order::decays(in.log_decay);
+    return first_order::forward(
+        in, options.error, in.k, [&](int t, int) { return D(t); }, [&](int t) { return in.beta(t); });
   }
 };
 

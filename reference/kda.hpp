@@ -1,15 +1,12 @@
 #pragma once
 // Kimi Delta Attention, one head (delta-family.md section 3): the gated delta rule with a decay per key channel,
 //   R_t = diag(exp(log_decay_t)) S_{t-1},   S_t = R_t + beta_t k_t (v_t - R_t^T k_t)^T,   o_t = scale S_t^T q_t
-#include <array>
 #include <string_view>
-#include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/first_order.hpp"
+#include "reference/families/first_order.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -17,25 +14,8 @@ inline namespace ASSAY_REFERENCES {
 struct kda {
   static constexpr std::string_view name = "kda";
   static constexpr std::string_view summary = "gated delta rule with a decay per key channel";
-  static constexpr Fault faults[] = {
-      first_order::reads_before_the_write,
-      first_order::writes_the_first_value,
-      first_order::strength_gradient_of_values,
-      first_order::swaps_the_error,
-      first_order::decays_once,
-      first_order::query_gradient_before_the_write,
-      first_order::forgets_the_decay_backward,
-      first_order::forgets_the_prediction_backward,
-      first_order::prediction_gradient_sign,
-      first_order::decay_gradient_with_the_write,
-      {"kda_key_gradient_misses_the_error", "dk is the write's part alone"},
-  };
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {
@@ -60,40 +40,17 @@ struct kda {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;            // [T, V]
-    Tensor<S, 2> final_state;  // [K, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-    }
-  };
+  using Outputs = ReadsAndState<S>;
 
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
   template <class S>
-  static first_order::Terms<S> terms(const Inputs<S>& in) {
-    return {first_order::Error::decayed,       in.scale(),      in.q, in.k, in.v, in.k, in.beta,
-            first_order::decays(in.log_decay), in.initial_state};
-  }
-
-  template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
-    const auto [o, final_state] = first_order::forward(terms(in));
-    return {o, final_state};
-  }
-
-  /// The key is written and predicts: its gradient is the sum of both parts.
-  template <class S>
-  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const auto d = first_order::backward(terms(in), {cotangent.o, cotangent.final_state});
-    const Tensor<S, 2> dk = planted<"kda_key_gradient_misses_the_error">(first_order::sum(d.k, d.p), d.k);
-    return {{}, d.q, dk, d.v, d.beta, first_order::shaped(in.log_decay, d.log_decay), d.initial_state};
+    const auto D = first_order::decays(in.log_decay);
+    return first_order::forward(
+        in, first_order::Error::decayed, in.k, [&](int t, int i) { return D(t, i); },
+        [&](int t) { return in.beta(t); });
   }
 };
 

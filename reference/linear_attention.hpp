@@ -4,14 +4,13 @@
 //   S_t = S_{t-1} + k_t v_t^T,   z_t = z_{t-1} + k_t,   o_t = c_t scale S_t^T q_t
 // with c_t = 1 ("none", the default), 1 / t counted from 1 ("count"), or 1 / (scale <q_t, z_t> + eps) ("features").
 // Feature maps are applied by the caller.
-#include <array>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 
@@ -27,7 +26,6 @@ struct linear_attention {
     Normalization normalization = Normalization::none;
 
     static constexpr std::string_view names[] = {"normalization"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() {
       return {{}, {{"normalization", "count"}}, {{"normalization", "features"}}};
     }
@@ -65,20 +63,7 @@ struct linear_attention {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;                 // [T, V]
-    Tensor<S, 2> final_state;       // [K, V]
-    Tensor<S, 1> final_normalizer;  // [K], with features alone
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-      f(Field{"final_normalizer", Domain::normalizer, {key_dim}}.or_absent(), self.final_normalizer);
-    }
-  };
+  using Outputs = ReadsStateAndNormalizer<S>;
 
   /// Whether answers print the final state as the sum of v k^T, [V, K]: where no state is carried, the case is one of
   /// lla-family.md section 7, which writes it so.

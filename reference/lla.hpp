@@ -67,16 +67,7 @@ struct lla {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;  // [Tq, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
-    }
-  };
+  using Outputs = QueryReads<S>;
 
   /// Per row: m, omega', rho*, delta' (in units of exp(s - m)), eta, tbar = rho*.zbar, vbar, and the steps of conjugate
   /// gradients (undefined if solved directly).

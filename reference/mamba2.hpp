@@ -2,15 +2,12 @@
 // Mamba-2's state space duality, one head (delta-family.md section 3): linear attention with a decay per token,
 //   S_t = alpha_t S_{t-1} + k_t v_t^T,   alpha_t = exp(log_decay_t),   o_t = scale S_t^T q_t
 // In its own terms q is C, k is B, log_decay is Delta A and v is Delta x.
-#include <array>
 #include <string_view>
-#include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/first_order.hpp"
+#include "reference/families/first_order.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
@@ -18,21 +15,8 @@ inline namespace ASSAY_REFERENCES {
 struct mamba2 {
   static constexpr std::string_view name = "mamba2";
   static constexpr std::string_view summary = "linear attention with a decay per token: S = alpha S + k v^T";
-  static constexpr Fault faults[] = {
-      first_order::reads_before_the_write,
-      first_order::writes_the_first_value,
-      first_order::reads_the_first_channel,
-      first_order::decay_gradient_with_the_write,
-      first_order::decays_once,
-      first_order::query_gradient_before_the_write,
-      first_order::forgets_the_decay_backward,
-  };
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {
@@ -55,39 +39,16 @@ struct mamba2 {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;            // [T, V]
-    Tensor<S, 2> final_state;  // [K, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
-      f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
-    }
-  };
+  using Outputs = ReadsAndState<S>;
 
   template <class S>
   static void check(const Options&, const Inputs<S>&) {}
 
   template <class S>
-  static first_order::Terms<S> terms(const Inputs<S>& in) {
-    Tensor<S, 2> decay = first_order::decays(in.log_decay);
-    return {first_order::Error::none, in.scale(), in.q, in.k, in.v, {}, first_order::ones<S>(in.k.size(0)), decay,
-            in.initial_state};
-  }
-
-  template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
-    const auto [o, final_state] = first_order::forward(terms(in));
-    return {o, final_state};
-  }
-
-  template <class S>
-  static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const auto d = first_order::backward(terms(in), {cotangent.o, cotangent.final_state});
-    return {{}, d.q, d.k, d.v, first_order::shaped(in.log_decay, d.log_decay), d.initial_state};
+    const auto D = first_order::decays(in.log_decay);
+    return first_order::forward(
+        in, first_order::Error::none, in.k, [&](int t, int) { return D(t); }, [](int) { return S(1); });
   }
 };
 

@@ -5,16 +5,13 @@
 //   M_t = mu_t M_{t-1} - eta_t k_t e_t^T             mu_t = exp(log_mu_t); M has the sign of minus the write
 //   S_t = alpha_t S_{t-1} - beta_t M_t               alpha_t = exp(log_alpha_t)
 //   o_t = scale S_t^T q_t
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <string_view>
-#include <vector>
 
 #include "reference/core/columns.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/kept.hpp"
@@ -38,11 +35,7 @@ struct mdn {
       {"mdn_weight_gradient_sign", "deta has the wrong sign"},
   };
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {

@@ -10,7 +10,6 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/mdn.hpp"
@@ -24,7 +23,6 @@ struct mdn_front_end {
 
   struct Options {
     static constexpr std::array<std::string_view, 0> names{};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() { return {{}, {{"l2_eps", "0"}}}; }
     static Options read(const Params&) { return {}; }
   };

@@ -12,7 +12,6 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/elementary.hpp"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
@@ -24,20 +23,7 @@ struct mesanet {
   using Options = LambdaOptions;
 
   template <class S>
-  struct Inputs {
-    using scalar = S;
-    Tensor<S, 2> q, k, v;  // [T, K], [T, K], [T, V]
-    Tensor<S, 2> lambda;   // ridge: a number, [T] or [T, K]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"q", Domain::query, {seq_len, key_dim}}, self.q);
-      f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
-      f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
-      f(Field{"lambda", Domain::ridge, {seq_len, key_dim}}.broadcast().unchecked(), self.lambda);
-    }
-  };
+  using Inputs = RegressionInputs<S>;
 
   template <class S>
   struct Outputs {

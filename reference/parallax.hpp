@@ -41,16 +41,7 @@ struct parallax {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;  // [Tq, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
-    }
-  };
+  using Outputs = QueryReads<S>;
 
   /// Per-row caches: those of softmax attention and tbar_i = rho_i.kbar_i.
   template <class S>

@@ -32,7 +32,6 @@ struct rls {
 
   struct Options : WriteOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start"};
-    /// The settings that tests, fixtures and pages walk through.
     static std::vector<Params> variants() { return {{}, {{"sequence_start", false}}, {{"alignment", "same_step"}}}; }
 
     static Options read(const Params& params) {

@@ -1,15 +1,12 @@
 #pragma once
 // RMSNorm of every row (falcon-family.md section 2): y = x / (r + eps), r = |x| / sqrt(d). Its eps stands outside the
 // root, so that |y|^2 is d only as far as eps is small.
-#include <array>
 #include <cmath>
 #include <string_view>
-#include <vector>
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
@@ -19,12 +16,7 @@ struct rmsnorm {
   static constexpr std::string_view name = "rmsnorm";
   static constexpr std::string_view summary = "rows divided by their root mean square";
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    /// The settings that tests, fixtures and pages walk through.
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {

@@ -37,16 +37,7 @@ struct softmax_attention {
   };
 
   template <class S>
-  struct Outputs {
-    using scalar = S;
-    Tensor<S, 2> o;  // [Tq, V]
-
-    template <class Self, class F>
-    static void each(Self& self, F&& f) {
-      using enum Axis;
-      f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
-    }
-  };
+  using Outputs = QueryReads<S>;
 
   /// Per-row caches: m_i, omega'_i, lse_i and vbar_i. An empty row has m = lse = -inf and zeros.
   template <class S>

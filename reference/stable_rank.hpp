@@ -1,14 +1,12 @@
 #pragma once
 // The stable rank of a matrix (lla-family.md section 8): |x|_F^2 / |x|_2^2, between 1 and the rank.
 #include <algorithm>
-#include <array>
 #include <string_view>
-#include <vector>
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/families/dense.hpp"
 
@@ -21,11 +19,7 @@ struct stable_rank {
   static constexpr Fault faults[] = {{"norm_not_squared", "|x|_F^2 / |x|_2"},
                                      {"norm_gradient_dropped", "dx without the change of |x|_2"}};
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {

@@ -1,12 +1,11 @@
 #pragma once
 // Value averaging, one head (lla-family.md section 7): o_i = (v_1 + ... + v_i) / i.
-#include <array>
 #include <string_view>
 #include <vector>
 
 #include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
-#include "reference/core/problem.hpp"
+#include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/erring.hpp"
 #include "reference/errors/lines.hpp"
@@ -20,11 +19,7 @@ struct value_averaging {
   static constexpr Fault faults[] = {{"counts_from_zero", "the sum so far by i - 1, not i"},
                                      {"own_read_without_gradient", "dv_j misses the read at j"}};
 
-  struct Options {
-    static constexpr std::array<std::string_view, 0> names{};
-    static std::vector<Params> variants() { return {{}}; }
-    static Options read(const Params&) { return {}; }
-  };
+  using Options = NoOptions;
 
   template <class S>
   struct Inputs {

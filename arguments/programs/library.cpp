@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
@@ -52,13 +51,6 @@ PlantedPart::PlantedPart(std::string name, language::Program stand_in)
 PlantedPart::~PlantedPart() { planted = nullptr; }
 
 const char* embedded_text(std::string_view folder, std::string_view name) { return find(folder, name)->text; }
-
-std::vector<std::string> part_names() {
-  std::vector<std::string> names;
-  for (const Embedded& entry : all())
-    if (entry.folder == std::string_view("arguments")) names.emplace_back(entry.name);
-  return names;
-}
 
 const Program& part(std::string_view name) {
   if (planted != nullptr) planted->asked.emplace(name);

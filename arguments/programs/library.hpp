@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "language/program/program.hpp"
 #include "reference/core/problem.hpp"
@@ -23,8 +22,6 @@ extern const std::size_t embedded_count;
 const char* embedded_text(std::string_view folder, std::string_view name);
 /// The program arguments/programs/json/NAME.json.
 const language::Program& part(std::string_view name);
-/// Their names.
-std::vector<std::string> part_names();
 
 /// For tests: while it lives, this thread's part() gives `stand_in` for the part of that name, and remembers what was
 /// asked for.

@@ -1,7 +1,5 @@
 #include "judge/court/argument_form.hpp"
 
-#include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>

@@ -1,6 +1,5 @@
 #pragma once
 // Whose form is not known may be of either: the tile program's, or token by token.
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

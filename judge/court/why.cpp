@@ -57,8 +57,10 @@ std::vector<Suspect> suspects_of(const std::vector<ReportRow>& rows, const Array
   for (const ReportRow& row : rows) {
     const auto answer = got.find(row.tensor);
     if (row.expected == nullptr || answer == got.end()) continue;
-    list.push_back({row.tensor, row.extents, row.expected.get(), &answer->second.data,
-                    row.judgement.verdict == Verdict::fail, row.errors == nullptr ? nullptr : &row.errors->axes});
+    Suspect suspect{row.tensor, row.extents, row.expected.get(), &answer->second.data,
+                    row.judgement.verdict == Verdict::fail};
+    if (row.errors != nullptr) suspect.axes = &row.errors->axes, suspect.wrong = &row.errors->wrong;
+    list.push_back(std::move(suspect));
   }
   return list;
 }

@@ -190,6 +190,9 @@ Answer faulty(const KernelForm& form, const Problem& problem, const Policy& plan
   if (fault == nullptr) return healthy;
   Problem changed = problem;
   fault->edit(changed);
+  // A case refuses who reads the NaN of keys that nobody chose. A launcher has no such door, and memory may hold zeros.
+  for (const char* name : {"k", "v"})
+    edit(changed, name, [](Array& x) { map(x, [](double y) { return std::isfinite(y) ? y : 0.0; }); });
   try {
     if (!form.obstacle(changed).empty()) return healthy;
     Answer answer = form.run(changed, policy, tile);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <numeric>
 
 #include "judge/verdict/judge.hpp"
 #include "judge/verdict/locate.hpp"

@@ -878,7 +878,8 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
   const bool gradient = first->name.starts_with("d_");
   const std::vector<NamedAxis> axes = first->axes != nullptr ? *first->axes : named_axes(*ranked, first->shape, batch);
   if (!axes.empty()) {
-    const auto wrong = wrong_indices(axes, deviations_of(*first->expected, *first->got));
+    const std::vector<std::vector<int>> wrong =
+        first->wrong != nullptr ? *first->wrong : wrong_indices(axes, deviations_of(*first->expected, *first->got));
     // Tokens first, then sequences and heads.
     for (std::size_t a = 2; a < axes.size(); ++a)
       if (axes[a].extent > 1 && (axes[a].one == "token" || axes[a].one == "query"))

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "judge/verdict/judge.hpp"
@@ -21,7 +20,8 @@ struct Suspect {
   const Expected* expected = nullptr;
   const std::vector<double>* got = nullptr;
   bool fails = false;
-  const std::vector<NamedAxis>* axes = nullptr;  ///< as a report names them; null: as the room does
+  const std::vector<NamedAxis>* axes = nullptr;          ///< as a report names them; null: as the room does
+  const std::vector<std::vector<int>>* wrong = nullptr;  ///< along them, as its `where` says; null: no report says it
 };
 
 /// One cause that was found.

@@ -1,7 +1,6 @@
 #include "judge/hypotheses/scene.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "judge/sigma/expected.hpp"

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 namespace assay::hypotheses {
 namespace {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "judge/contract/contract.hpp"
 #include "judge/forms/sequential.hpp"

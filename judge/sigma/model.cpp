@@ -1,8 +1,6 @@
 #include "judge/sigma/model.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,7 +13,6 @@
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "reference/core/error.hpp"
-#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {

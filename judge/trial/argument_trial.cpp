@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "arguments/file_case.hpp"
 #include "judge/court/argument_form.hpp"

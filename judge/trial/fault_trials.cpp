@@ -60,10 +60,6 @@ std::string_view name_of(Layer layer) {
   return "sum";
 }
 
-bool LayerReport::any() const {
-  return std::any_of(std::begin(rejects), std::end(rejects), [](bool rejected) { return rejected; });
-}
-
 void LayerReport::join(const LayerReport& other) {
   for (std::size_t l = 0; l < std::size(all_layers); ++l) rejects[l] = rejects[l] || other.rejects[l];
   element = std::max(element, other.element);

@@ -65,7 +65,6 @@ struct LayerReport {
   double sum = 0;      ///< the worst sum over a slice, in units of its limit
 
   bool rejected_by(Layer layer) const { return rejects[static_cast<int>(layer)]; }
-  bool any() const;
   /// Of two tensors together.
   void join(const LayerReport& other);
 };

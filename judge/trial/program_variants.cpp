@@ -1,7 +1,6 @@
 #include "judge/trial/program_variants.hpp"
 
 #include <filesystem>
-#include <utility>
 
 #include "files/names.hpp"
 #include "judge/programs/program_form.hpp"

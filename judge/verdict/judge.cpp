@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "files/in_words.hpp"
 #include "reference/core/error.hpp"

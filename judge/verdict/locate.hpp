@@ -1,6 +1,5 @@
 #pragma once
 // Where a tensor is wrong: which heads, tokens and dimensions hold what is beyond its limits, in one sentence.
-#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #pragma once
 // Signed sums of error / sigma over heads, chunks of tokens, positions in a chunk and columns: what leans to one side
 // is seen here long before any element is beyond its limit. docs/judge-derivation.md derives the limits.
-#include <cstddef>
 #include <string>
 #include <vector>
 

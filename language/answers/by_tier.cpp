@@ -62,8 +62,9 @@ Decimals decimals(const Mechanism& mechanism, const BasicProblem<std::string>& p
     return found ? assay::detail::word_decimals(*found, options.digits)
                  : detail::proven(posed, gradients, options.digits);
   }
-  return assay::detail::with_scalar(
-      *options.tier, [&]<class S>(const S&) { return detail::printed(answer<S>(posed, gradients), options.digits); });
+  return assay::detail::with_scalar(*options.tier, [&]<class S>(const S&) {
+    return assay::detail::printed(answer<S>(posed, gradients), options.digits);
+  });
 }
 
 std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem) {

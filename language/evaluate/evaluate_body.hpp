@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -319,9 +318,22 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
+  /// Whether it is a matrix of which no axis repeats the same numbers: of two of them, only states are multiplied.
+  static bool is_of_every_number(const V& x) {
+    const auto& steps = x.layout.step;
+    return x.layout.rank > 1 && std::count(steps.begin(), steps.begin() + x.layout.rank, 0) == 0;
+  }
+
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
     const bool absorb = node.attributes.absorb;
+    if constexpr (std::is_same_v<S, Emulated>)
+      if (op == Op::mul && Emulated::stores_states() && is_of_every_number(*a[0]) && is_of_every_number(*a[1]))
+        return zip<S>(*a[0], *a[1], [](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+          S product(0);
+          add_product_of_states(product, x.real(i), y.real(j));
+          return product;
+        });
     if constexpr (goes_in_place<S>)  // unless somebody looks at what the operands were
       if (culprit_ == nullptr && a.size() == 2 && a[0] != a[1] &&
           (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {

@@ -1,7 +1,6 @@
 #pragma once
 // The errors of states that a step maps linearly, from step to step: docs/error-analysis.md, section 8.4.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <type_traits>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "language/evaluate/norm_bound.hpp"
 #include "language/evaluate/value.hpp"
 #include "oracles/multiword/pack.hpp"
+#include "reference/errors/elementary.hpp"
 
 namespace assay::language {
 

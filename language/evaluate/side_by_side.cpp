@@ -1,7 +1,5 @@
 #include "language/evaluate/side_by_side.hpp"
 
-#include <algorithm>
-
 #include "language/program/lists.hpp"
 
 namespace assay::language {

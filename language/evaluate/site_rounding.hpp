@@ -1,6 +1,5 @@
 #pragma once
 // What the marks `round(x, "Tc")` of a program do in emulated arithmetic: evidence `form` (docs/judge.md).
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>

@@ -12,8 +12,8 @@ from mdn_front_end import mdn_front_end
 from mdn_gates import mdn_gates
 from retnet import retnet
 from rows import (
-    Inputs, along, eye, filled, gradients, inner, inner_rows, inputs_of, one_hot, only, piece, products, reflection, row, run, running,
-    substituted,
+    Inputs, along, chunk_of, eye, filled, gradients, inner, inner_rows, inputs_of, one_hot, only, piece, products, reflection, row, run,
+    running, substituted,
 )  # fmt: skip
 
 STATE = ("o", "final_state")
@@ -37,17 +37,6 @@ def with_closed_gates(x):
             here = iota("T") == token
             x = x.but(**{name: where(here if x[name].ndim == 1 else here[:, None] & (iota("K") == 2), closed(), x[name])})
     return x
-
-
-def chunk_of(x, n, C):
-    """Chunk n of C rows, and the matrix that takes it. Rows that are not there have gates of one and are zero otherwise."""
-    P = where(iota(C)[:, None] + n * C == iota("T"), const(1), const(0))
-    rows = Inputs((name, P @ v if v.shape[0] == "T" else v) for name, v in x.items())
-    for name in ("alpha", "mu", "D"):
-        if name in rows:
-            more = 1 - P.sum(-1)
-            rows[name] += more if rows[name].ndim == 1 else more[:, None]
-    return rows, P
 
 
 def in_chunks(chunk, x, C, *states):

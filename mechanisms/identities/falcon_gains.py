@@ -28,7 +28,8 @@ def answer(m, x, **settings):
     if "decay_floor" in settings:
         settings["decay_floor"] = const(settings["decay_floor"])
     window = {"window": 3} if "window" in m.declared else {}
-    return only(run(m, x, **{"eps": x.e, **window, **settings}), *STATE)
+    eps = {"eps": x.e} if "e" in x else {}
+    return only(run(m, x, **{**eps, **window, **settings}), *STATE)
 
 
 # ---- the affine form

@@ -489,9 +489,9 @@ def doubled_tokens(m, name="doubled_tokens", halved=False, proven=True, **settin
         twice = lambda axis: where((2 * iota("U") <= iota(axis)[:, None]) & (iota(axis)[:, None] < 2 * iota("U") + 2), const(1), const(0))
         rows = {n: twice("T" if n in ("q", "rho") else "S") @ a for n, a in x.items() if a.shape[:1] == ("U",)}
         odd = where(iota("T") == 2 * iota("U")[:, None] + 1, const(1), const(0))
-        y = {("lambda" if n == "lam" else n): a for n, a in x.items() if n not in ("s", "t")}
+        y = x.without("s", "t")
         if halved:
-            y["lambda"] = x.lam / 2
+            y["lam"] = x.lam / 2
         return pair(odd @ o(m, x.but(**rows), **settings), renamed(m, {"T": "U", "S": "U"}, y, **ridge, **settings)["o"])
 
     identity(

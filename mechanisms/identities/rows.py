@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "python")]
 os.environ.setdefault("ASSAY", str(HERE.parents[1] / "build/assay"))  # for gradients
 
-from assay.language import Program, canonical, declare, gradient, iota, outer, read, scan, where  # noqa: E402
+from assay.language import Program, canonical, const, declare, gradient, iota, outer, read, scan, where  # noqa: E402
 from assay.language.program import Block, Input  # noqa: E402
 from assay.language.scope import Scope, emit, lift, number_type  # noqa: E402
 
@@ -50,6 +50,7 @@ class Row:
     rate: object = None
     shape: tuple = (7, 4, 3)
     proven: bool = True
+    words: dict = dataclasses.field(default_factory=dict)  # of an erratum
 
     def traced(self, function, made):
         """What `made` makes of what `function` gives of the inputs, and of what makes a program of outputs by name."""
@@ -80,6 +81,17 @@ def row(name, mechanism, statement, source, inputs, pairs, **more):
     rows.append(Row(name, mechanism, statement, source, inputs, listed, **more))
 
 
+def erratum(name, place, printed, corrected, quantity, inputs, sides, shape=(7, 3, 2)):
+    """One more erratum: `sides` gives the quantity as printed, as corrected, and as the mechanism has it, in 200 digits."""
+
+    def pairs(x):
+        as_printed, as_corrected, right = (side if isinstance(side, dict) else {"value": side} for side in sides(x))
+        return [(as_printed, right), (as_corrected, right)]
+
+    words = {"place": place, "printed": printed, "corrected": corrected, "quantity": quantity}
+    rows.append(Row(name, None, None, None, inputs, pairs, shape=shape, proven=False, words=words))
+
+
 def reference_row(name, mechanism):
     """The place of a row that is none of programs: a reference has options that no program has."""
     rows.append(Row(name, mechanism, None, None, None, None))
@@ -103,7 +115,7 @@ def run(mechanism, x, **other):
 
 def renamed(mechanism, axes, given, **settings):
     """The mechanism's outputs where it calls its axes otherwise: of other tokens, say, than those of its inputs."""
-    other = lambda t: " ".join(axes.get(a, a) for a in t.split(" "))
+    other = lambda t: " ".join(str(axes.get(a, a)) for a in t.split(" "))
 
     def block(data):
         nodes = [[op, args, *({k: block(a) if k == "body" else axes.get(a, a) if k in ("axis", "size") else a for k, a in more.items()}
@@ -112,6 +124,7 @@ def renamed(mechanism, axes, given, **settings):
 
     data = mechanism.trace(**settings).to_json()
     inputs = [{**i, "type": other(i["type"]), "default": i["default"] and block(i["default"])} for i in data["inputs"]]
+    given = {declare.PUBLIC.get(name, name): x for name, x in given.items()}
     return inlined(read(json.dumps({**data, "inputs": inputs, "body": block(data["body"])})), given)
 
 
@@ -229,6 +242,17 @@ def products(a):
     return scan(step, filled(0, a.shape), a, iota(axis))[1]
 
 
+def chunk_of(x, n, C):
+    """Chunk n of C rows, and the matrix that takes it. Rows that are not there have gates of one and are zero otherwise."""
+    P = where(iota(C)[:, None] + n * C == iota("T"), const(1), const(0))
+    rows = Inputs((name, P @ v if v.shape[0] == "T" else v) for name, v in x.items())
+    for name in ("alpha", "mu", "gamma", "D"):
+        if name in rows:
+            more = 1 - P.sum(-1)
+            rows[name] += more if rows[name].ndim == 1 else more[:, None]
+    return rows, P
+
+
 def substituted(L, b):
     """The X with (1 + L) X = b for L below the diagonal, row by row."""
     axis = b.shape[0]
@@ -261,11 +285,11 @@ def text(listed):
         if r.pairs is None:
             return compact({"name": r.name, "mechanism": r.mechanism})
         pairs, rate = r.programs()
-        taken = compact([[i.name, str(i.type), i.domain] for i in pairs[0][0].inputs])
+        taken = compact([[i.name, str(i.type), i.domain, *([i.default.to_json()] if i.default else [])] for i in pairs[0][0].inputs])
         return compact({
             "name": r.name, "mechanism": r.mechanism, "statement": r.statement, "source": r.source, "order": r.order, "shape": r.shape,
             "proven": r.proven and r.order == 0,
-            "inputs": inputs.setdefault(taken, len(inputs)), "pairs": [[number(a), number(b)] for a, b in pairs], "rate": number(rate),
+            **r.words, "inputs": inputs.setdefault(taken, len(inputs)), "pairs": [[number(a), number(b)] for a, b in pairs], "rate": number(rate),
         })  # fmt: skip
 
     lists = {"rows": [line(r) for r in listed], "inputs": inputs, "programs": programs, "bodies": bodies}

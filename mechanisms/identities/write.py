@@ -5,7 +5,7 @@ import sys
 
 import rows
 
-FAMILIES = ("lla_family", "delta_family", "falcon_gains", "falcon_family")
+FAMILIES = ("lla_family", "delta_family", "falcon_gains", "falcon_chunks", "falcon_family", "falcon_relations", "falcon_errata")
 
 
 def main(folder):

@@ -2,7 +2,6 @@
 // From names and arrays to a room's typed tensors and back: one head at a time, for any room and scalar.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <string_view>
 
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/tensor.hpp"

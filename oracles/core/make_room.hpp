@@ -302,6 +302,42 @@ decltype(auto) with_scalar(Tier tier, F&& f) {
   return f(Mp200());
 }
 
+template <class S>
+Decimals printed(const BasicAnswer<S>& answer, int digits) {
+  Decimals result{
+      convert_answer<Cell>([&](std::string_view name, const S& x) { return cell(name, x, digits); }, answer), {}};
+  if constexpr (std::is_same_v<S, Rational>) {
+    add_bounds(answer.outputs, result.outputs, "", result);
+    add_bounds(answer.gradients, result.gradients, "d_", result);
+  }
+  return result;
+}
+
+/// Of a room that answers in scalar S by `answer(S())`: two tiers vouch for every digit, and where they cannot, two
+/// higher ones do.
+template <class F>
+Decimals agreed(const F& answer, int digits) {
+  const BasicAnswer<Mp100> mp100 = answer(Mp100());
+  bool all_settled = true;
+  Decimals result{convert_answer<Cell>(
+                      [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
+                        if (!all_settled) return {};
+                        std::optional<Cell> found = settled(name, low, high, digits);
+                        all_settled = found.has_value();
+                        return std::move(found).value_or(Cell{});
+                      },
+                      mp100, answer(Mp50())),
+                  {}};
+  if (all_settled) return result;
+  return {convert_answer<Cell>(
+              [&](std::string_view name, const Mp200& high, const Mp100& low) {
+                std::optional<Cell> found = settled(name, low, high, digits);
+                return found ? std::move(*found) : best_guess(name, low, high, digits);
+              },
+              answer(Mp200()), mp100),
+          {}};
+}
+
 }  // namespace detail
 
 template <class M>
@@ -328,7 +364,8 @@ struct RoomFunctions {
   template <class S>
   static Decimals decimals_in(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
     const Binding<M, std::string> binding(problem);
-    return printed(answer<M, S>(binding, {!problem.cotangents.empty(), true, options.diagnostics}), options.digits);
+    return detail::printed(answer<M, S>(binding, {!problem.cotangents.empty(), true, options.diagnostics}),
+                           options.digits);
   }
 
   static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
@@ -410,22 +447,10 @@ struct RoomFunctions {
     const Arrays& tangent_;
   };
 
-  template <class S>
-  static Decimals printed(const BasicAnswer<S>& answer, int digits) {
-    Decimals result{detail::convert_answer<Cell>(
-                        [&](std::string_view name, const S& x) { return detail::cell(name, x, digits); }, answer),
-                    {}};
-    if constexpr (std::is_same_v<S, Rational>) {
-      detail::add_bounds(answer.outputs, result.outputs, "", result);
-      detail::add_bounds(answer.gradients, result.gradients, "d_", result);
-    }
-    return result;
-  }
-
   static Decimals in_tier(const Binding<M, std::string>& binding, AnswerParts parts, int digits, Tier tier) {
     if (tier != Tier::ball && words_of(tier) == 0)
-      return detail::with_scalar(tier,
-                                 [&]<class S>(const S&) { return printed(answer<M, S>(binding, parts), digits); });
+      return detail::with_scalar(
+          tier, [&]<class S>(const S&) { return detail::printed(answer<M, S>(binding, parts), digits); });
     if (words_of(tier) > 0) {
       const auto found = narrow_words(binding, {parts.gradients, parts.caches, false}, {words_of(tier), 1});
       if (found && !detail::has_open_count(*found)) {
@@ -506,33 +531,10 @@ struct RoomFunctions {
     if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches, false});
     if (diagnostics) whole = enclose({false, false, true}) && whole;
     if (whole) return result;
-    add(agreed(binding, parts, digits));
+    add(detail::agreed([&]<class S>(const S&) { return answer<M, S>(binding, parts); }, digits));
     detail::add_wide_bounds(wide.outputs, result.outputs, "", result);
     detail::add_wide_bounds(wide.gradients, result.gradients, "d_", result);
     return result;
-  }
-
-  /// Two tiers vouch for every digit, and where they cannot, two higher ones do.
-  static Decimals agreed(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
-    const auto mp100 = answer<M, Mp100>(binding, parts);
-    bool all_settled = true;
-    Decimals result{detail::convert_answer<Cell>(
-                        [&](std::string_view name, const Mp100& high, const Mp50& low) -> Cell {
-                          if (!all_settled) return {};
-                          std::optional<Cell> cell = detail::settled(name, low, high, digits);
-                          all_settled = cell.has_value();
-                          return std::move(cell).value_or(Cell{});
-                        },
-                        mp100, answer<M, Mp50>(binding, parts)),
-                    {}};
-    if (all_settled) return result;
-    return {detail::convert_answer<Cell>(
-                [&](std::string_view name, const Mp200& high, const Mp100& low) {
-                  std::optional<Cell> cell = detail::settled(name, low, high, digits);
-                  return cell ? std::move(*cell) : detail::best_guess(name, low, high, digits);
-                },
-                answer<M, Mp200>(binding, parts), mp100),
-            {}};
   }
 
   /// Rows that see no key are legal, and counted (lla-family.md section 12).

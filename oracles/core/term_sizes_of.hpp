@@ -2,7 +2,6 @@
 // How large the terms of a room's reference are.
 #include <map>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 

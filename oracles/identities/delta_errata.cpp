@@ -142,8 +142,7 @@ GateGradients log_domain_gradients(const Momentum& m, const Matrix& d_o, Upper u
     for (int j = 1; j <= (upper == Upper::masked_after ? T : i); ++j) {
       const auto row = static_cast<std::size_t>(i), column = static_cast<std::size_t>(j);
       const Mp200 weight =
-          j > i ? Mp200(0)
-                : m.scale * m.eta[column - 1] * inner(m.q[i - 1], m.k[j - 1]) * inner(d_o[i - 1], m.v[j - 1]);
+          j > i ? Mp200(0) : m.scale * m.eta[column - 1] * dot(m.q[i - 1], m.k[j - 1]) * dot(d_o[i - 1], m.v[j - 1]);
       const Mp200 leading = leading_part(l, i, j, overflowing), later = later_part(l, i, j, overflowing);
       const Mp200 d_leading = weight * leading * later;
       const Mp200 share = extra == 0 ? Mp200(1) : later / (later + extra);
@@ -195,7 +194,7 @@ ExactProblem front_end() {
 Values norm_of_the_decode_kernel() {
   ExactProblem p = front_end();
   Matrix q = matrix(p.inputs, "q");
-  for (int t = 0; t < q.rows; ++t) q.set_row(t, 1 / (1000 * sqrt(inner(q[t], q[t]))) * q[t]);
+  for (int t = 0; t < q.rows; ++t) q.set_row(t, 1 / (1000 * sqrt(dot(q[t], q[t]))) * q[t]);
   named(p.inputs, "q") = array(q);
   const auto o = [&](const std::function<Mp200(const Mp200&)>& inverse_norm) {
     return chunked(momentum(prepared(p, 0, inverse_norm)), 7).o.data;
@@ -249,7 +248,7 @@ Values product_of_stable_steps() {
   }
   const Momentum x = momentum(p);
   Mp200 radii = 1;
-  Matrix all = identity(4);
+  Matrix all = unit(4);
   for (int t = 0; t < 6; ++t) {
     radii *= spectral_radius(step_map(x, t));
     all = step_map(x, t) * all;
@@ -280,7 +279,7 @@ Values falcon_rule() {
       const Mp200& g = x.D(t, 0);
       const Mp200& beta = entry(x.beta, t);
       const Matrix k = transposed(x.k[t]), erased = beta * (k * x.k[t]);
-      const Matrix map = on_both ? g * (identity(k.rows) - erased) : g * identity(k.rows) - erased;
+      const Matrix map = on_both ? g * (unit(k.rows) - erased) : g * unit(k.rows) - erased;
       S = map * S + beta * (k * x.v[t]);
       read.set_row(t, x.scale * (x.q[t] * S));
     }

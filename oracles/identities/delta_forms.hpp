@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "oracles/identities/exact_problem.hpp"
+#include "oracles/identities/matrix.hpp"
 
 namespace assay::identities::delta {
 
@@ -13,72 +14,6 @@ namespace assay::identities::delta {
 inline Mp200& entry(Vector& v, int i) { return v[static_cast<std::size_t>(i)]; }
 inline const Mp200& entry(const Vector& v, int i) { return v[static_cast<std::size_t>(i)]; }
 
-/// Row vectors are matrices of one row.
-struct Matrix {
-  int rows = 0, cols = 0;
-  Vector data;
-
-  Matrix() = default;
-  Matrix(int r, int c) : rows(r), cols(c), data(static_cast<std::size_t>(r) * static_cast<std::size_t>(c)) {}
-  Mp200& operator()(int i, int j) { return data[at(i, j)]; }
-  const Mp200& operator()(int i, int j) const { return data[at(i, j)]; }
-  /// Row i.
-  Matrix operator[](int i) const {
-    Matrix row(1, cols);
-    for (int j = 0; j < cols; ++j) row(0, j) = (*this)(i, j);
-    return row;
-  }
-  void set_row(int i, const Matrix& row) {
-    for (int j = 0; j < cols; ++j) (*this)(i, j) = row(0, j);
-  }
-
- private:
-  std::size_t at(int i, int j) const {
-    return static_cast<std::size_t>(i) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(j);
-  }
-};
-
-inline Matrix operator+(Matrix a, const Matrix& b) {
-  for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] += b.data[i];
-  return a;
-}
-inline Matrix operator*(const Mp200& factor, Matrix a) {
-  for (Mp200& x : a.data) x *= factor;
-  return a;
-}
-inline Matrix operator-(const Matrix& a, const Matrix& b) { return a + Mp200(-1) * b; }
-inline Matrix& operator+=(Matrix& a, const Matrix& b) { return a = a + b; }
-inline Matrix& operator-=(Matrix& a, const Matrix& b) { return a = a - b; }
-inline Matrix operator*(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows, b.cols);
-  for (int i = 0; i < a.rows; ++i)
-    for (int l = 0; l < a.cols; ++l)
-      for (int j = 0; j < b.cols; ++j) c(i, j) += a(i, l) * b(l, j);
-  return c;
-}
-/// a^T; of a row, the column.
-inline Matrix transposed(const Matrix& a) {
-  Matrix b(a.cols, a.rows);
-  for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < a.cols; ++j) b(j, i) = a(i, j);
-  return b;
-}
-/// Entry by entry.
-inline Matrix hadamard(Matrix a, const Matrix& b) {
-  for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] *= b.data[i];
-  return a;
-}
-/// The sum of the products of the entries.
-inline Mp200 inner(const Matrix& a, const Matrix& b) {
-  Mp200 sum = 0;
-  for (std::size_t i = 0; i < a.data.size(); ++i) sum += a.data[i] * b.data[i];
-  return sum;
-}
-inline Matrix identity(int n) {
-  Matrix one(n, n);
-  for (int i = 0; i < n; ++i) one(i, i) = 1;
-  return one;
-}
 /// lim |A^n|^{1/n} over n = 2^m, m = 700: the constant in front of radius^n is gone to the 2^-700th power.
 inline Mp200 spectral_radius(Matrix a) {
   Mp200 log_radius = 0, weight = 1;
@@ -92,12 +27,7 @@ inline Mp200 spectral_radius(Matrix a) {
   return exp(log_radius);
 }
 
-inline Matrix matrix(const BasicArray<Mp200>& a) {
-  Matrix m(a.shape[0], a.shape.size() > 1 ? a.shape[1] : 1);
-  m.data = a.data;
-  return m;
-}
-inline BasicArray<Mp200> array(const Matrix& m) { return {{m.rows, m.cols}, m.data}; }
+inline BasicArray<Mp200> array(const Matrix& m) { return m.array(); }
 
 /// The array of that name, of a map that may be const.
 template <class Arrays200>
@@ -106,7 +36,7 @@ auto& named(Arrays200& arrays, std::string_view name) {
   require(it != arrays.end(), name, ": missing");
   return it->second;
 }
-inline Matrix matrix(const BasicArrays<Mp200>& arrays, std::string_view name) { return matrix(named(arrays, name)); }
+inline Matrix matrix(const BasicArrays<Mp200>& arrays, std::string_view name) { return Matrix(named(arrays, name)); }
 inline const Vector& numbers(const BasicArrays<Mp200>& arrays, std::string_view name) {
   return named(arrays, name).data;
 }
@@ -144,7 +74,7 @@ inline ExactProblem as(ExactProblem p, std::string_view mechanism, const std::ve
 inline ExactProblem prepared(const ExactProblem& p, const Mp200& D,
                              const std::function<Mp200(const Mp200& square)>& inverse_norm) {
   const auto normalized = [&](Matrix x) {
-    for (int t = 0; t < x.rows; ++t) x.set_row(t, inverse_norm(inner(x[t], x[t])) * x[t]);
+    for (int t = 0; t < x.rows; ++t) x.set_row(t, inverse_norm(dot(x[t], x[t])) * x[t]);
     return x;
   };
   ExactProblem core = as(p, "mdn", {"log_d"});
@@ -227,10 +157,10 @@ inline MomentumOutputs chunked(const Momentum& x, int C, const CoefficientRule& 
       const auto at = static_cast<std::size_t>(i);
       const Matrix q = x.q[first + i], p = x.p[first + i];
       Matrix e = x.v[first + i] - c.a[at] * (p * out.S) + c.b[at] * (p * out.M);
-      for (int j = 0; j < i; ++j) e -= (c.gamma(i, j + 1) * eta(j) * inner(p, x.k[first + j])) * E[j];
+      for (int j = 0; j < i; ++j) e -= (c.gamma(i, j + 1) * eta(j) * dot(p, x.k[first + j])) * E[j];
       E.set_row(i, e);
       Matrix y = c.a[at + 1] * (q * out.S) - c.b[at + 1] * (q * out.M);
-      for (int j = 0; j <= i; ++j) y += (c.gamma(i + 1, j + 1) * eta(j) * inner(q, x.k[first + j])) * E[j];
+      for (int j = 0; j <= i; ++j) y += (c.gamma(i + 1, j + 1) * eta(j) * dot(q, x.k[first + j])) * E[j];
       out.o.set_row(first + i, x.scale * y);
     }
     for (int j = 0; j < n; ++j) {
@@ -335,7 +265,7 @@ inline Matrix decayed(const Matrix& D, Matrix S) {
 inline Matrix decay_product(const Matrix& D, int first, int last) {
   Matrix all(1, D.cols);
   for (Mp200& x : all.data) x = 1;
-  for (int l = first; l <= last; ++l) all = hadamard(all, D[l]);
+  for (int l = first; l <= last; ++l) all = entrywise(all, D[l]);
   return all;
 }
 
@@ -346,25 +276,25 @@ inline FirstOrderOutputs chunked(const FirstOrder& x, int C) {
     const int end = std::min(first + C, x.tokens());
     Matrix E = x.v;
     for (int i = first; i < end; ++i) {
-      Matrix y = hadamard(decay_product(x.D, first, i), x.q[i]) * out.S;
+      Matrix y = entrywise(decay_product(x.D, first, i), x.q[i]) * out.S;
       if (x.error != Error::none) {
-        const Matrix p = x.error == Error::decayed ? hadamard(x.D[i], x.p[i]) : x.p[i];
-        Matrix e = x.v[i] - hadamard(decay_product(x.D, first, i - 1), p) * out.S;
+        const Matrix p = x.error == Error::decayed ? entrywise(x.D[i], x.p[i]) : x.p[i];
+        Matrix e = x.v[i] - entrywise(decay_product(x.D, first, i - 1), p) * out.S;
         for (int j = first; j < i; ++j) {
-          const Mp200 L = inner(hadamard(p, decay_product(x.D, j + 1, i - 1)), x.k[j]);
+          const Mp200 L = dot(entrywise(p, decay_product(x.D, j + 1, i - 1)), x.k[j]);
           e -= entry(x.beta, j) * L * E[j];
         }
         E.set_row(i, e);
       }
       for (int j = first; j <= i; ++j) {
-        const Mp200 A = inner(hadamard(x.q[i], decay_product(x.D, j + 1, i)), x.k[j]);
+        const Mp200 A = dot(entrywise(x.q[i], decay_product(x.D, j + 1, i)), x.k[j]);
         y += entry(x.beta, j) * A * E[j];
       }
       out.o.set_row(i, x.scale * y);
     }
     Matrix S = decayed(decay_product(x.D, first, end - 1), out.S);
     for (int j = first; j < end; ++j) {
-      const Matrix write = hadamard(decay_product(x.D, j + 1, end - 1), x.k[j]);
+      const Matrix write = entrywise(decay_product(x.D, j + 1, end - 1), x.k[j]);
       S += entry(x.beta, j) * (transposed(write) * E[j]);
     }
     out.S = S;

@@ -29,13 +29,15 @@ ErratumResult measure(const Erratum& erratum) {
 }
 
 const std::vector<ErrataChapter>& errata() {
-  static const std::vector<ErrataChapter> all = {lla_errata(), delta_errata(), falcon_errata()};
+  static const std::vector<ErrataChapter> all = {
+      lla_errata(), delta_errata(), {"FALCON", "falcon-family.md, section 7", program_errata("falcon_errata")}};
   return all;
 }
 
 std::string errata_page() {
   std::string page =
-      "<!-- written by `assay-lab docs`; edit oracles/identities instead -->\n\n# Errata of the sources\n\n"
+      "<!-- written by `assay-lab docs`; edit oracles/identities and mechanisms/identities instead -->\n\n# Errata of "
+      "the sources\n\n"
       "Formulas of the papers and of their authors' code that do not compute what they should. Every row with a number "
       "is a\n"
       "computation in 200 digits that `ctest -R Errata` repeats: the printed form, run as it is written, misses the "

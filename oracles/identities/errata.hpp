@@ -39,10 +39,11 @@ struct ErrataChapter {
 };
 const std::vector<ErrataChapter>& errata();
 
-/// The chapters that errata() puts together.
+/// Chapters that errata() puts together with those of programs.
 ErrataChapter lla_errata();
 ErrataChapter delta_errata();
-ErrataChapter falcon_errata();
+/// The errata of mechanisms/identities/json/NAME.json. Defined in tools/lab/identity_rows.cpp.
+std::vector<Erratum> program_errata(std::string_view name);
 
 /// docs/errata.md.
 std::string errata_page();

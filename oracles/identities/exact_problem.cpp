@@ -1,7 +1,5 @@
 #include "oracles/identities/exact_problem.hpp"
 
-#include <algorithm>
-
 namespace assay::identities {
 namespace {
 
@@ -52,10 +50,9 @@ void ExactProblem::set_number(std::string_view param, const Mp200& value) {
   params.insert_or_assign(std::string(param), text_of(value));
 }
 
-ExactProblem make(std::string_view mechanism, const Params& params, int T, int K, int V, std::uint64_t seed,
-                  Style style) {
+ExactProblem make(std::string_view mechanism, const Params& params, int T, int K, int V) {
   const Room& room = listed_room(mechanism);
-  const Problem p = room.make({std::string(mechanism), {1, T, 1, 0, K, V, 0}, Format::fp32, style, seed, params});
+  const Problem p = room.make({std::string(mechanism), {1, T, 1, 0, K, V, 0}, Format::fp32, Style::normal, 1, params});
   return {p.mechanism, p.params, single_head(p.inputs), single_head(p.cotangents)};
 }
 
@@ -102,12 +99,6 @@ Mp200 norm(const Vector& a) {
 Mp200 relative_error(const Vector& a, const Vector& b) {
   const Mp200 off = norm(difference(a, b));
   return off == 0 ? off : Mp200(off / norm(b));
-}
-
-Vector row(const BasicArray<Mp200>& a, int t) {
-  const std::size_t width = a.shape.size() > 1 ? static_cast<std::size_t>(a.shape[1]) : 1;
-  const auto from = a.data.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(t) * width);
-  return {from, from + static_cast<std::ptrdiff_t>(width)};
 }
 
 std::string text_of(const Mp200& x) { return to_decimal(x, kept_digits); }

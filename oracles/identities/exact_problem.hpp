@@ -23,8 +23,7 @@ struct ExactProblem {
 };
 
 /// One seeded head without a head axis: [T][K], [T], ...; cotangents for every output.
-ExactProblem make(std::string_view mechanism, const Params& params = {}, int T = 7, int K = 4, int V = 3,
-                  std::uint64_t seed = 1, Style style = Style::normal);
+ExactProblem make(std::string_view mechanism, const Params& params = {}, int T = 7, int K = 4, int V = 3);
 
 /// The room's answer in 200 digits. Throws what the room throws.
 BasicAnswer<Mp200> answer(const ExactProblem& problem);
@@ -38,9 +37,6 @@ Vector scaled(const Vector& a, const Mp200& factor);
 Mp200 norm(const Vector& a);
 /// |a - b| / |b|; 0 where both vanish.
 Mp200 relative_error(const Vector& a, const Vector& b);
-
-/// Row t of a [T][d] array, or element t of a [T] one.
-Vector row(const BasicArray<Mp200>& a, int t);
 
 /// The text of a number with all digits that matter here.
 std::string text_of(const Mp200& x);

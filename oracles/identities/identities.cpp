@@ -55,9 +55,12 @@ IdentityResult measure(const Identity& limit) {
 
 const std::vector<Identity>& identities() {
   static const std::vector<Identity> all = [] {
-    std::vector<Identity> list = program_identities("lla_family");
-    for (auto&& more : {program_identities("delta_family"), falcon_identities()})
+    std::vector<Identity> list;
+    for (const char* family :
+         {"lla_family", "delta_family", "falcon_gains", "falcon_chunks", "falcon_family", "falcon_relations"}) {
+      const std::vector<Identity> more = program_identities(family);
       list.insert(list.end(), more.begin(), more.end());
+    }
     return list;
   }();
   return all;

@@ -43,11 +43,8 @@ IdentityResult measure(const Identity& limit);
 /// All of them, by family and in the order of the specifications.
 const std::vector<Identity>& identities();
 
-/// The lists that identities() puts together. Those of lla are the ones that no program expresses: they have their
-/// places among the rows of lla_family. Those of FALCON have the rows of falcon_gains and falcon_family
-/// among them.
+/// Those of lla that no program expresses: they have their places among the rows of lla_family.
 std::vector<Identity> lla_identities();
-std::vector<Identity> falcon_identities();
 /// The rows of mechanisms/identities/json/NAME.json. Defined in tools/lab/identity_rows.cpp.
 std::vector<Identity> program_identities(std::string_view name);
 

@@ -7,32 +7,10 @@
 #include <vector>
 
 #include "oracles/identities/exact_problem.hpp"
+#include "oracles/identities/matrix.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::identities::local_linear {
-
-struct Matrix {
-  int rows = 0, cols = 0;
-  Vector data;
-
-  Matrix() = default;
-  Matrix(int r, int c) : rows(r), cols(c), data(static_cast<std::size_t>(r) * static_cast<std::size_t>(c)) {}
-  /// An array of two axes.
-  explicit Matrix(const BasicArray<Mp200>& a) : rows(a.shape.at(0)), cols(a.shape.at(1)), data(a.data) {}
-
-  Mp200& operator()(int i, int j) { return data[at(i, j)]; }
-  const Mp200& operator()(int i, int j) const { return data[at(i, j)]; }
-  Vector row(int i) const {
-    const auto from = data.begin() + static_cast<std::ptrdiff_t>(at(i, 0));
-    return {from, from + cols};
-  }
-  BasicArray<Mp200> array() const { return {{rows, cols}, data}; }
-
- private:
-  std::size_t at(int i, int j) const {
-    return static_cast<std::size_t>(i) * static_cast<std::size_t>(cols) + static_cast<std::size_t>(j);
-  }
-};
 
 inline Vector operator+(Vector a, const Vector& b) {
   require(a.size() == b.size(), "vectors of ", a.size(), " and ", b.size(), " numbers have no sum");
@@ -52,26 +30,6 @@ inline Vector operator*(const Matrix& a, const Vector& x) {
   Vector y;
   for (int i = 0; i < a.rows; ++i) y.push_back(dot(a.row(i), x));
   return y;
-}
-inline Matrix operator+(Matrix a, const Matrix& b) { return a.data = std::move(a.data) + b.data, a; }
-inline Matrix operator*(const Mp200& x, Matrix a) { return a.data = scaled(a.data, x), a; }
-inline Matrix transposed(const Matrix& a) {
-  Matrix t(a.cols, a.rows);
-  for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < a.cols; ++j) t(j, i) = a(i, j);
-  return t;
-}
-inline Matrix operator*(const Matrix& a, const Matrix& b) {
-  Matrix product(a.rows, b.cols);
-  const Matrix columns = transposed(b);
-  for (int i = 0; i < a.rows; ++i)
-    for (int j = 0; j < b.cols; ++j) product(i, j) = dot(a.row(i), columns.row(j));
-  return product;
-}
-inline Matrix diagonal(const Vector& d) {
-  Matrix a(static_cast<int>(d.size()), static_cast<int>(d.size()));
-  for (int i = 0; i < a.rows; ++i) a(i, i) = d[static_cast<std::size_t>(i)];
-  return a;
 }
 inline Matrix outer(const Vector& a, const Vector& b) {
   Matrix m(static_cast<int>(a.size()), static_cast<int>(b.size()));

@@ -22,13 +22,15 @@
 namespace assay {
 namespace {
 
-words::DeltaError error_of(const deltanet::Options&) { return words::DeltaError::decayed; }
-words::DeltaError error_of(const kda::Options&) { return words::DeltaError::decayed; }
-words::DeltaError error_of(const gla::Options&) { return words::DeltaError::none; }
-words::DeltaError error_of(const mamba2::Options&) { return words::DeltaError::none; }
-words::DeltaError error_of(const linear_attention::Options&) { return words::DeltaError::none; }
-words::DeltaError error_of(const gated_deltanet::Options& o) {
-  return o.error == gated_deltanet::Error::decayed ? words::DeltaError::decayed : words::DeltaError::undecayed;
+/// Which state a write corrects. Without a strength it corrects none.
+template <class In, class Options>
+words::DeltaError error_of([[maybe_unused]] const In& in, [[maybe_unused]] const Options& o) {
+  if constexpr (requires { o.error; })
+    return o.error == first_order::Error::decayed ? words::DeltaError::decayed : words::DeltaError::undecayed;
+  else if constexpr (requires { in.beta; })
+    return words::DeltaError::decayed;
+  else
+    return words::DeltaError::none;
 }
 
 /// Whether a step writes the key of the step before.
@@ -63,7 +65,7 @@ struct Head {
     if (!keys.empty()) x.k = keys;
     if constexpr (requires { in.beta; }) x.beta = in.beta.data;
     if constexpr (requires { in.log_decay; }) x.log_decay = in.log_decay.data;
-    x.error = error_of(binding.options());
+    x.error = error_of(in, binding.options());
     x.scale = words::reciprocal_sqrt(static_cast<double>(x.keys));
     binding.for_each(in, [&](const Field& f, const auto& tensor) {
       if (f.name == "scale" && binding.has(f)) x.scale = words::exactly(tensor.data.front());

@@ -157,9 +157,6 @@ struct Emulated {
     if (errs()) return;
     for (int i = 0; i < line.size; ++i) line[i].value = EmulatedArithmetic::carried(what, line[i].value);
   }
-  static Emulated through_logarithm(const Emulated& decay) {
-    return errs() ? decay : EmulatedArithmetic::exponential(decay.value);
-  }
 
   friend bool operator==(const Emulated& a, const Emulated& b) { return a.value == b.value; }
   friend auto operator<=>(const Emulated& a, const Emulated& b) { return a.value <=> b.value; }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "reference/core/per_machine.hpp"
 #include "reference/core/rounding.hpp"

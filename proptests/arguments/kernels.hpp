@@ -3,7 +3,6 @@
 // changes its scores, and the gated delta rule with its front end. Each can be wrong as published kernels were.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>

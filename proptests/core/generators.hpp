@@ -4,8 +4,6 @@
 #include <rapidcheck.h>
 
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"

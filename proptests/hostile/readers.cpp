@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <iostream>
-#include <map>
 #include <new>
 #include <random>
 #include <string>

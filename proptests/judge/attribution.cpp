@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <set>
 
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"

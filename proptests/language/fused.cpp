@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 
 #include "language/answers/answer.hpp"
 #include "oracles/scalars/scalar.hpp"

@@ -13,7 +13,6 @@
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
-#include "reference/core/random.hpp"
 #include "tools/run/front_end.hpp"
 
 namespace assay::language {

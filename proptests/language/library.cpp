@@ -165,7 +165,8 @@ bool differs(const BasicArrays<HiLo>& a, const BasicArrays<HiLo>& b) {
   return false;
 }
 
-/// The first of the mutants, from a drawn one on, that changes an answer; null if none does.
+/// The first of the mutants, from a drawn one on, that changes an answer; null if none does. Of a number that a room
+/// derives (log gamma of RetNet) the reference has no slope: fixtures/frozen holds its gradient.
 std::unique_ptr<const Mutated> one_that_shows(const Room& room, const Problem& problem, const Mechanism& right,
                                               bool of_gradient) {
   const std::vector<Mutant> mutants = mutants_of(of_gradient ? right.gradient : right.program);
@@ -176,7 +177,8 @@ std::unique_ptr<const Mutated> one_that_shows(const Room& room, const Problem& p
     auto mutated = std::make_unique<const Mutated>(
         room, of_gradient ? Mechanism(right.program, mutant.program) : Mechanism(mutant.program));
     try {
-      const BasicAnswer<HiLo> got = mutated->values(problem, Tier::mp100);
+      BasicAnswer<HiLo> got = mutated->values(problem, Tier::mp100);
+      std::erase_if(got.gradients, [&](const auto& g) { return !problem.inputs.contains(g.first); });
       if (of_gradient ? differs(got.gradients, answer.gradients) : differs(got.outputs, answer.outputs)) return mutated;
     } catch (const InputError&) {
       continue;  // a number that does not exist

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "files/case_file.hpp"
 #include "proptests/core/places.hpp"

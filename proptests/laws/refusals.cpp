@@ -3,7 +3,6 @@
 // is legal.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>

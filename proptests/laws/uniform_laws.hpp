@@ -2,7 +2,6 @@
 // What the kernels that weigh all tokens alike obey besides (lla-family.md sections 10 and 11).
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "proptests/laws/laws.hpp"
 

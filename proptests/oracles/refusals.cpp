@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "files/case_file.hpp"
 #include "proptests/core/bad_inputs.hpp"
@@ -30,19 +29,11 @@ Json base_case(const std::string& mechanism) {
   return c;
 }
 
-CaseResult result_of(const Json& record, const DecimalOptions& options = {}) {
-  return answer_case(read_cases(case_file_text({record}), "in.json").at(0), options);
-}
+using bad_inputs::result_of;
 
 /// `mechanism` with the value at `place` ("/inputs/q/0/1") replaced; null removes it.
 CaseResult changed(const std::string& mechanism, const std::string& place, const Json& value) {
-  Json record = base_case(mechanism);
-  const Json::json_pointer pointer(place);
-  if (value.is_null())
-    record[pointer.parent_pointer()].erase(pointer.back());
-  else
-    record[pointer] = value;
-  return result_of(record);
+  return result_of(bad_inputs::changed(base_case(mechanism), place, value));
 }
 
 const std::string mechanisms[] = {"softmax_attention", "parallax", "deltanet", "gated_deltanet"};

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "files/shown.hpp"
+#include "proptests/tools/cli.hpp"
 
 namespace assay {
 namespace {
@@ -49,14 +50,6 @@ TEST(Child, runs_code_of_this_process) {
   EXPECT_EQ(run_child([]() -> int { std::abort(); }, 10s).signal, SIGABRT);
 }
 
-/// Whether a process of that id runs; one that has ended and is not yet waited for does not.
-bool runs(int pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
-  std::string word;
-  for (int i = 0; i < 3; ++i) status >> word;
-  return status.good() && word != "Z";
-}
-
 /// At the limit everything ends that the child has started; so it does when the child ends before it.
 TEST(Child, leaves_nothing_running) {
   const PrivateFolder folder;
@@ -71,8 +64,8 @@ TEST(Child, leaves_nothing_running) {
     int pid = 0;
     std::ifstream(file) >> pid;
     ASSERT_GT(pid, 0);
-    for (int i = 0; i < 500 && runs(pid); ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_FALSE(runs(pid));
+    for (int i = 0; i < 500 && is_running(pid); ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(is_running(pid));
   }
 }
 
@@ -87,7 +80,7 @@ TEST(Child, leaves_no_session_running) {
     int pid = 0;
     std::ifstream(file) >> pid;
     ASSERT_GT(pid, 0);
-    EXPECT_FALSE(runs(pid));
+    EXPECT_FALSE(is_running(pid));
     std::filesystem::remove(file);
   }
 }
@@ -115,8 +108,9 @@ TEST(Child, ends_with_this_process_killed) {
     int pid = 0;
     std::ifstream(file) >> pid;
     ASSERT_GT(pid, 0);
-    for (int i = 0; i < 500 && (runs(pid) || std::filesystem::exists(inner)); ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_FALSE(runs(pid));
+    for (int i = 0; i < 500 && (is_running(pid) || std::filesystem::exists(inner)); ++i)
+      std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(is_running(pid));
     EXPECT_FALSE(std::filesystem::exists(inner));
     std::filesystem::remove(file);
   }
@@ -151,8 +145,8 @@ TEST(Child, ends_with_this_process) {
   int pid = 0;
   std::ifstream(file) >> pid;
   ASSERT_GT(pid, 0);
-  for (int i = 0; i < 500 && runs(pid); ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_FALSE(runs(pid));
+  for (int i = 0; i < 500 && is_running(pid); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(is_running(pid));
 }
 
 TEST(Child, words_reach_the_shell_as_they_are) {

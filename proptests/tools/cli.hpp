@@ -42,6 +42,14 @@ inline Ran run_assay(const std::vector<std::string>& args, const CommandLine& li
   return {code, out.str(), err.str()};
 }
 
+/// Whether a process of that id runs; one that has ended and is not yet waited for does not.
+inline bool is_running(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+  std::string word;
+  for (int i = 0; i < 3; ++i) status >> word;
+  return status.good() && word != "Z";
+}
+
 /// An empty folder of its own for every test.
 class CliFiles : public testing::Test {
  protected:

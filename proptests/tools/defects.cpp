@@ -1,5 +1,5 @@
-// fixtures/defects: three published defects are what is committed. proptests/transcripts/check.md shows where each is,
-// by what name, and that their healthy counterparts pass.
+// fixtures/defects: three published defects are what is committed. docs/tutorial.md shows where they are and by what
+// name, proptests/transcripts/check.md where LLA's is, and that their healthy counterparts pass.
 #include "tools/cases/defects.hpp"
 
 #include <gtest/gtest.h>

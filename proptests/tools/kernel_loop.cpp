@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -73,14 +72,6 @@ TEST_F(Loop, goes_on_after_an_error_and_starts_anew_after_an_end) {
   EXPECT_THROW(loop.ask("a path", "out", 20s), InputError);
 }
 
-/// Whether a process of that id runs.
-bool runs(int pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
-  std::string word;
-  for (int i = 0; i < 3; ++i) status >> word;
-  return status.good() && word != "Z";
-}
-
 TEST_F(Loop, ends_with_its_input_and_leaves_nothing_running) {
   for (const bool stubborn : {false, true}) {
     std::filesystem::remove(path("starts"));
@@ -91,8 +82,8 @@ TEST_F(Loop, ends_with_its_input_and_leaves_nothing_running) {
     }
     EXPECT_EQ(std::filesystem::exists(path("ended")), !stubborn);
     const int pid = std::stoi(read("starts"));
-    for (int i = 0; i < 500 && runs(pid); ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_FALSE(runs(pid)) << stubborn;
+    for (int i = 0; i < 500 && is_running(pid); ++i) std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(is_running(pid)) << stubborn;
   }
 }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 
 #include "oracles/multiword/lanes/exp_table.hpp"
 #include "oracles/multiword/magnitude.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oracles/multiword/certified.hpp"
+#include "oracles/multiword/word_ball.hpp"
 #include "oracles/scalars/precise.hpp"
 
 namespace assay::words {
@@ -35,6 +36,12 @@ class Random {
  private:
   std::mt19937_64 bits_;
 };
+
+inline Mp200 middle(const WordBall& x) {
+  Mp200 sum = 0;
+  for (const double w : x.word) sum += w;
+  return sum;
+}
 
 enum class KeyStyle { normal, unit, correlated, repeated, outlier, graded, offset, tiny };
 inline constexpr KeyStyle all_key_styles[] = {KeyStyle::normal,   KeyStyle::unit,    KeyStyle::correlated,

@@ -17,12 +17,6 @@
 namespace assay::words {
 namespace {
 
-Mp200 middle(const WordBall& x) {
-  Mp200 sum = 0;
-  for (const double w : x.word) sum += w;
-  return sum;
-}
-
 /// B B^T + ridge, B n x rank, with radii of that size relative to the diagonal.
 template <int W>
 Tensor<Pack<W>, 2> system(Random& random, int n, int rank, double ridge, double radius) {

@@ -20,12 +20,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Mp200 middle(const WordBall& x) {
-  Mp200 sum = 0;
-  for (const double w : x.word) sum += w;
-  return sum;
-}
-
 /// Words at random distances, exact or with a radius anywhere below the first word.
 template <int W>
 WordBall draw(Random& random) {

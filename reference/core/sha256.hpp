@@ -1,7 +1,6 @@
 #pragma once
 // SHA-256 (FIPS 180-4): names the exact bits of inputs and fixtures.
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -23,13 +23,4 @@ void keep(Kept what, Tensor<S, Rank>& tensor) {
   keep(what, line(tensor.data));
 }
 
-/// A decay that is known, where kernels take the exponential of its logarithm.
-template <class S>
-S through_logarithm(const S& decay) {
-  if constexpr (requires { S::through_logarithm(decay); })
-    return S::through_logarithm(decay);
-  else
-    return decay;
-}
-
 }  // namespace assay

@@ -3,8 +3,10 @@
 // how much of the state it keeps, and the window of the mini-batch rooms.
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -88,6 +90,25 @@ struct GainOptions : WriteOptions {
   void read(OptionReader& reader) {
     WriteOptions::read(reader);
     reader("ridge_coupling", ridge_coupling, {{"live", RidgeCoupling::live}, {"detach", RidgeCoupling::detach}});
+  }
+};
+
+/// What a room whose step decays by its ridge can be told.
+struct RidgeOptions : GainOptions {
+  static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling"};
+  static std::vector<Params> variants() {
+    return {{},
+            {{"sequence_start", false}, {"decay_floor", "0.875"}},
+            {{"ridge_coupling", "live"}},
+            {{"ridge_coupling", "detach"}, {"decay_floor", "0.5"}},
+            {{"alignment", "same_step"}}};
+  }
+
+  static RidgeOptions read(const Params& params) {
+    RidgeOptions o;
+    OptionReader reader(params);
+    o.GainOptions::read(reader);
+    return o;
   }
 };
 
@@ -190,12 +211,6 @@ void check_gains(const In& in) {
   }
 }
 
-/// What a step maps a column of the state by: gamma I - eta x x^T, |x|^2 = E.
-template <class S>
-StepMatrix<S> step_matrix(const Gain<S>& gain, const Denominator<S>& D) {
-  return delta_matrix(gain.gamma, gain.eta, D.energy);
-}
-
 // ---- the window of the mini-batch rooms ----------------------------------------------
 
 /// `window` B: a step writes the newest B pairs; 0 means all.
@@ -243,6 +258,24 @@ class Pairs {
   const WriteOptions& writes_;
   const WindowOptions& window_;
   In& in_;
+};
+
+/// What a mini-batch room answers.
+template <class S>
+struct ReadsAndTail {
+  using scalar = S;
+  Tensor<S, 2> o;                           // [T, V]
+  Tensor<S, 2> final_state;                 // [K, V]
+  Tensor<S, 2> final_tail_k, final_tail_v;  // [n, K], [n, V] the newest pairs, n < B
+
+  template <class Self, class F>
+  static void each(Self& self, F&& f) {
+    using enum Axis;
+    f(Field{"o", Domain::value, {seq_len, value_dim}}, self.o);
+    f(Field{"final_state", Domain::state, {key_dim, value_dim}}, self.final_state);
+    f(Field{"final_tail_k", Domain::key, {final_tail_len, key_dim}}, self.final_tail_k);
+    f(Field{"final_tail_v", Domain::value, {final_tail_len, value_dim}}, self.final_tail_v);
+  }
 };
 
 /// The outgoing tail.

@@ -8,7 +8,6 @@
 #include <limits>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "reference/core/error.hpp"
@@ -45,7 +44,6 @@ struct LlaOptions : VisibleOptions {
 
   static constexpr std::string_view names[] = {"causal",     "window", "lambda_mode", "solver",
                                                "iterations", "blocks", "block_form",  "lambda0"};
-  /// The settings that tests, fixtures and pages walk through.
   static std::vector<Params> variants() {
     return {{},
             {{"lambda_mode", "absolute"}},

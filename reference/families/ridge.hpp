@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/families/exact_rank.hpp"
@@ -20,7 +21,6 @@ struct LambdaOptions {
   Scaling lambda_scaling = Scaling::sum;
 
   static constexpr std::string_view names[] = {"lambda_scaling"};
-  /// The settings that tests, fixtures and pages walk through.
   static std::vector<Params> variants() { return {{}, {{"lambda_scaling", "mean"}}}; }
 
   static LambdaOptions read(const Params& params) {
@@ -28,6 +28,23 @@ struct LambdaOptions {
     OptionReader read(params);
     read("lambda_scaling", o.lambda_scaling, {{"sum", Scaling::sum}, {"mean", Scaling::mean}});
     return o;
+  }
+};
+
+/// What such a regression takes.
+template <class S>
+struct RegressionInputs {
+  using scalar = S;
+  Tensor<S, 2> q, k, v;  // [T, K], [T, K], [T, V]
+  Tensor<S, 2> lambda;   // ridge: a number, [T] or [T, K]
+
+  template <class Self, class F>
+  static void each(Self& self, F&& f) {
+    using enum Axis;
+    f(Field{"q", Domain::query, {seq_len, key_dim}}, self.q);
+    f(Field{"k", Domain::key, {seq_len, key_dim}}.shared(), self.k);
+    f(Field{"v", Domain::value, {seq_len, value_dim}}.shared(), self.v);
+    f(Field{"lambda", Domain::ridge, {seq_len, key_dim}}.broadcast().unchecked(), self.lambda);
   }
 };
 

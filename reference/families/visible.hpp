@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reference/core/error.hpp"
+#include "reference/core/field.hpp"
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
@@ -22,7 +23,6 @@ struct VisibleOptions {
   int window = 0;
 
   static constexpr std::string_view names[] = {"causal", "window"};
-  /// The settings that tests, fixtures and pages walk through.
   static std::vector<Params> variants() { return {{}, {{"window", 5L}}, {{"window", 1L}}, {{"causal", false}}}; }
 
   static VisibleOptions read(const Params& params) {
@@ -32,6 +32,19 @@ struct VisibleOptions {
     o.has_window = params.contains("window");
     read("window", o.window);
     return o;
+  }
+};
+
+/// What attention answers.
+template <class S>
+struct QueryReads {
+  using scalar = S;
+  Tensor<S, 2> o;  // [Tq, V]
+
+  template <class Self, class F>
+  static void each(Self& self, F&& f) {
+    using enum Axis;
+    f(Field{"o", Domain::value, {query_len, value_dim}}, self.o);
   }
 };
 

@@ -5,7 +5,6 @@
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay {
 namespace {

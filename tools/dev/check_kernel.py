@@ -17,12 +17,12 @@ KERNEL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "de
 # in bf16 is within the error of some algorithm, so only the contract that promises fp32 sums sees it.
 BUGS = [
     ("q[b, t, h // group]", "q[b, t, h % k.shape[2]]", ["o"], "heads 1..2 of 4, all tokens"),
-    ("scale * (", "(scale if t < 64 else 1) * (", ["o"], "all heads, tokens 64..99 of 100 (chunk 1)"),
+    ("scale * (", "(scale if t < 64 else 1) * (", ["o"], "all heads, tokens 64..69 of 70 (chunk 1)"),
     ("h // group]\n            S", "h // group] * (t % 64 != 0)\n            S", ["final_state", "o"], ""),
-    ("o[b, t, h] = ", "o[b, t, h] = 0 if t == 99 else ", ["o"], "all heads, the last token 99 of 100"),
-    ("scale * (", "scale * (numpy.arange(32) < 31) * (", ["o"], "the last value dimension 31 of 32"),
-    ("\n    save_file", "\n    o[1, 7, 3, 5] = numpy.nan\n    save_file", ["o"], "sequence 1 of 2, head 3 of 4, token 7 of 100"),
-    ("S += numpy", "S[:] = S.astype(ml_dtypes.bfloat16)\n            S += numpy", ["final_state", "o"], "", "bf16"),
+    ("o[b, t, h] = ", "o[b, t, h] = 0 if t == 69 else ", ["o"], "all heads, the last token 69 of 70"),
+    ("scale * (", "scale * (numpy.arange(16) < 15) * (", ["o"], "the last value dimension 15 of 16"),
+    ("\n    save_file", "\n    o[1, 7, 3, 5] = numpy.nan\n    save_file", ["o"], "sequence 1 of 2, head 3 of 4, token 7 of 70"),
+    ("S += numpy", "S[:] = S.astype(ml_dtypes.bfloat16)\n            S += numpy", ["final_state"], "", "bf16"),
     ("state.astype(", "state.transpose(0, 1, 3, 2).astype(", ["final_state"], "all heads"),
 ]
 
@@ -30,7 +30,7 @@ BUGS = [
 def check(tool, case, kernel, contract=None):
     command = shlex.join([sys.executable, str(kernel)]) + " {case} {out}"
     by = ["--contract", contract] if contract else []
-    check_it = [tool, "check", case, "--kernel", command, "--format", "json", *by]
+    check_it = [tool, "check", case, "--kernel", command, "--format", "json", "--quick", *by]
     run = subprocess.run(check_it, capture_output=True, text=True)
     if run.returncode not in (0, 1):
         sys.exit(f"{kernel.name}: exit code {run.returncode}: {run.stderr}")
@@ -45,7 +45,7 @@ def main():
     healthy, failures = KERNEL.read_text(), []
     with tempfile.TemporaryDirectory() as folder:
         case = f"{folder}/case.safetensors"
-        make = [tool, "case", "deltanet", "--shape", "2,100,4/2,32", "--no-cotangents", "-o", case]
+        make = [tool, "case", "deltanet", "--shape", "2,70,4/2,16", "--no-cotangents", "-o", case]
         subprocess.run(make, check=True)
         code, failed = check(tool, case, KERNEL)
         if code != 0 or failed:

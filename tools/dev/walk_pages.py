@@ -120,8 +120,8 @@ def marked(ran):
 
 def run_all(commands, tool, shown=None, transcript=False):
     """What each prints, in a folder where build/assay, fixtures, docs, mechanisms, records and a transcript's tools are what they are in
-    the tree, with the files shown."""
-    with tempfile.TemporaryDirectory() as folder:
+    the tree, with the files shown. They share what `check` keeps."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kept:
         for name, text in (shown or {}).items():
             pathlib.Path(folder, name).write_text(text)
         tool = pathlib.Path(tool).resolve()
@@ -134,7 +134,7 @@ def run_all(commands, tool, shown=None, transcript=False):
         path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         # pytest prints its summary in full where one of these says that it runs in continuous integration: readers see it cut off.
         own = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER", "COLUMNS", "PYTEST_ADDOPTS")}
-        environment = {**own, "PATH": path, "XDG_CACHE_HOME": "/dev/null", "TMPDIR": folder}
+        environment = {**own, "PATH": path, "XDG_CACHE_HOME": kept, "TMPDIR": folder}
         for command in commands:
             words = ["bash", "-o", "pipefail", "-c", command] if transcript else ["sh", "-c", patient(command)]
             ran = subprocess.run(words, cwd=folder, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,

@@ -7,15 +7,12 @@
 //   argument_check --only TEXT      what has TEXT in MECHANISM/FORM/PRECISION/KxV
 //   argument_check --record FILE    writes what it did as a page; --memcheck TEXT: what memcheck said of the subset
 //   argument_check --forms          no GPU: writes the page's forms alone
-#include <atomic>
-#include <ctime>
 #include <exception>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <map>
 #include <sstream>
-#include <thread>
 
 #include "kernels/arguments/device_forms.hpp"
 #include "kernels/arguments/gpu_rooms.hpp"
@@ -24,6 +21,7 @@
 #include "kernels/frontends/plan.hpp"
 #include "reference/core/error.hpp"
 #include "tools/gpu/argument_cases.hpp"
+#include "tools/gpu/checks.hpp"
 #include "tools/gpu/wide_emulation.hpp"
 // Made by CMake: the digests of what takes arguments, and the compiler.
 #include <argument_sources.hpp>
@@ -127,26 +125,6 @@ struct Form {
     return wide ? in_blocks(problem, policy, shape) : cpu.run(problem, policy, shape);
   }
 };
-
-/// f(0), ..., f(count - 1) on all cores. The first exception reaches the caller.
-template <class F>
-void on_all_cores(std::size_t count, F f) {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> failures(std::max(1U, std::thread::hardware_concurrency()));
-  {
-    std::vector<std::jthread> pool;
-    for (std::exception_ptr& failure : failures)
-      pool.emplace_back([&] {
-        try {
-          for (std::size_t i = next++; i < count; i = next++) f(i);
-        } catch (...) {
-          failure = std::current_exception();
-        }
-      });
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-}
 
 /// Tensor cores are emulated for all cases, or for none.
 std::vector<OnCpu> on_cpu(const Form& form, const std::vector<Case>& cases) {
@@ -310,13 +288,6 @@ void require_list() {
 }
 
 // ---- the page
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char date[11];
-  std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-  return date;
-}
 
 constexpr const char* introduction =
     "<!-- written by `argument_check --record` on a GPU -->\n\n# Kernels with arguments, on a device\n\n"

@@ -10,10 +10,8 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 

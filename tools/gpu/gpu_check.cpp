@@ -3,22 +3,18 @@
 // but a driver: it is made to be copied to the machine that has the device.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <compare>
 #include <cstdio>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,6 +25,7 @@
 #include "kernels/cuda/gpu.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
+#include "tools/gpu/checks.hpp"
 #include "tools/gpu/record.hpp"
 // Made by CMake: the rooms that have device kernels, their references, the digests of their sources.
 #include <gpu_references.hpp>
@@ -238,28 +235,6 @@ struct OnCpu {
   Answer emulation, exact;
   std::vector<Answer> drawn;
 };
-
-/// f(0), f(1), ... f(count - 1) on all cores, in any order. The first exception reaches the caller.
-template <class F>
-void on_all_cores(std::size_t count, F f) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex guard;
-  std::exception_ptr failure;
-  {
-    std::vector<std::jthread> pool;
-    for (std::size_t t = 0; t < std::min<std::size_t>(count, std::max(1U, std::thread::hardware_concurrency())); ++t)
-      pool.emplace_back([&] {
-        try {
-          for (std::size_t i = next++; i < count; i = next++) f(i);
-        } catch (...) {
-          const std::lock_guard lock(guard);
-          if (!failure) failure = std::current_exception();
-          next = count;
-        }
-      });
-  }
-  if (failure) std::rethrow_exception(failure);
-}
 
 std::vector<OnCpu> on_cpu(const std::vector<Case>& cases) {
   std::vector<OnCpu> all(cases.size());
@@ -601,14 +576,6 @@ void write_record(const std::filesystem::path& path, const nlohmann::json& recor
   out << record.dump(1) << '\n';
   require(static_cast<bool>(out.flush()), part.string(), ": could not be written");
   std::filesystem::rename(part, path);
-}
-
-/// 2026-11-21, in UTC.
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::array<char, 16> date{};
-  std::strftime(date.data(), date.size(), "%Y-%m-%d", std::gmtime(&now));
-  return date.data();
 }
 
 /// What the cases of a form in a precision and head dimension came to.

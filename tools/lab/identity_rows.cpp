@@ -11,6 +11,7 @@
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"
 #include "language/room.hpp"
+#include "oracles/identities/errata.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::identities {
@@ -51,7 +52,7 @@ class Row {
       inputs.push_back({{"name", input.at(0)},
                         {"type", input.at(1)},
                         {"domain", input.at(2)},
-                        {"default", nullptr},
+                        {"default", input.size() > 3 ? input.at(3) : Json()},
                         {"gradient", true}});
     written["format"] = "assay-mechanism", written["name"] = words("name"), written["settings"] = Json::object();
     written["inputs"] = std::move(inputs);
@@ -158,5 +159,20 @@ std::vector<Identity> identities_from(std::string_view text) {
 }
 
 std::vector<Identity> program_identities(std::string_view name) { return identities_from(rows_text(name)); }
+
+std::vector<Erratum> program_errata(std::string_view name) {
+  const auto file = std::make_shared<const Json>(Json::parse(rows_text(name)));
+  std::vector<Erratum> list;
+  for (std::size_t i = 0; i < file->at("rows").size(); ++i) {
+    const Row row(file, i);
+    // Pairs: as printed and as corrected, each beside what is right.
+    const auto side = [row](std::size_t pair, std::size_t at) { return outputs(row, row.pairs().at(pair).at(at), 0); };
+    list.push_back({row.words("name"), row.words("place"), row.words("printed"), row.words("corrected"),
+                    row.words("quantity"), [side] {
+                      return Erratum::Values{side(0, 0), side(1, 0), side(0, 1)};
+                    }});
+  }
+  return list;
+}
 
 }  // namespace assay::identities

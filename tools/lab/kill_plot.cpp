@@ -1,6 +1,5 @@
 #include "tools/lab/kill_plot.hpp"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"

@@ -1,6 +1,5 @@
 // Calibrations as JSON, and runs of different seeds as one.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>

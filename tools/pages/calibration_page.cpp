@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "files/in_words.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"

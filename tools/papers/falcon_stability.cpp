@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "reference/core/error.hpp"
-#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/papers/paper.hpp"
 #include "tools/papers/trial.hpp"
@@ -17,16 +16,10 @@ constexpr int dims = 16;
 /// Keys of that length, values N(0, 1), in fp32.
 Problem problem_of(std::string_view mechanism, int tokens, double length, std::uint64_t seed) {
   Problem p{.id = {}, .mechanism = std::string(mechanism), .params = {}, .inputs = {}, .cotangents = {}};
-  const auto rows = [&](std::string_view name, bool unit) {
-    const Stream stream(seed, name);
-    const auto drawn = [&](int i, int j) { return stream.normal(static_cast<std::uint64_t>(i * dims + j)); };
-    return trial::filled(tokens, dims, [&](int i, int j) {
-      double squares = 0;
-      for (int x = 0; x < dims; ++x) squares += drawn(i, x) * drawn(i, x);
-      return round_to(unit ? length * drawn(i, j) / std::sqrt(squares) : drawn(i, j), Format::fp32);
-    });
+  const auto rows = [&](std::string_view name, double of) {
+    return trial::drawn_rows(seed, name, tokens, dims, of, Format::fp32);
   };
-  p.inputs["q"] = rows("q", true), p.inputs["k"] = rows("k", true), p.inputs["v"] = rows("v", false);
+  p.inputs["q"] = rows("q", length), p.inputs["k"] = rows("k", length), p.inputs["v"] = rows("v", 0);
   p.inputs["initial_state"] = trial::filled(dims, dims, [](int, int) { return 0.0; });
   p.inputs["beta"] = trial::filled(tokens, 1.0);
   return p;

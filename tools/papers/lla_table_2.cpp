@@ -19,22 +19,11 @@ struct Printed {
 constexpr Printed printed[] = {{1, 1.49e-3, 1.898},  {2, 4.51e-4, 0.651},  {4, 9.13e-5, 0.129}, {8, 1.98e-5, 0.016},
                                {16, 1.72e-5, 0.011}, {32, 1.72e-5, 0.011}, {64, 1.72e-5, 0.011}};
 
-/// Rows of numbers N(0, 1) in bf16, of length one if asked for.
-Array rows_of(std::uint64_t seed, std::string_view name, bool unit) {
-  const Stream stream(seed, name);
-  const auto drawn = [&](int i, int j) { return stream.normal(static_cast<std::uint64_t>(i * dims + j)); };
-  return trial::filled(tokens, dims, [&](int i, int j) {
-    double squares = 0;
-    for (int x = 0; x < dims; ++x) squares += drawn(i, x) * drawn(i, x);
-    return round_to(unit ? drawn(i, j) / std::sqrt(squares) : drawn(i, j), Format::bf16);
-  });
-}
-
 Problem problem_of(std::uint64_t seed, bool unit) {
   Problem problem{.id = "lla-table-2", .mechanism = "lla", .params = {}, .inputs = {}, .cotangents = {}};
   problem.params["bandwidth"] = round_trip(std::sqrt(dims));
-  problem.inputs["q"] = rows_of(seed, "q", unit), problem.inputs["k"] = rows_of(seed, "k", unit);
-  problem.inputs["v"] = rows_of(seed, "v", false);
+  for (const char* name : {"q", "k", "v"})
+    problem.inputs[name] = trial::drawn_rows(seed, name, tokens, dims, unit && name[0] != 'v' ? 1 : 0, Format::bf16);
   const Stream ridge(seed, "lambda");
   Array lambda({1, tokens});
   for (std::size_t i = 0; i < lambda.data.size(); ++i)

@@ -1,10 +1,8 @@
 // Momentum DeltaNet, section 3.2 and (9) to (13): steps whose eigenvalues are inside the unit circle and the right half
 // plane, and weights from prefix sums of log gates.
-#include <array>
 #include <cmath>
 
 #include "reference/core/error.hpp"
-#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/papers/paper.hpp"
 #include "tools/papers/trial.hpp"
@@ -16,16 +14,10 @@ constexpr double log_alpha = -0.05;
 
 Problem problem_of(int tokens, int dims, std::uint64_t seed) {
   Problem p{.id = {}, .mechanism = "mdn", .params = {}, .inputs = {}, .cotangents = {}};
-  const auto rows = [&](std::string_view name, bool unit) {
-    const Stream stream(seed, name);
-    const auto drawn = [&](int i, int j) { return stream.normal(static_cast<std::uint64_t>(i * dims + j)); };
-    return trial::filled(tokens, dims, [&](int i, int j) {
-      double squares = 0;
-      for (int x = 0; x < dims; ++x) squares += drawn(i, x) * drawn(i, x);
-      return round_to(unit ? drawn(i, j) / std::sqrt(squares) : drawn(i, j), Format::fp32);
-    });
+  const auto rows = [&](std::string_view name, double of) {
+    return trial::drawn_rows(seed, name, tokens, dims, of, Format::fp32);
   };
-  p.inputs["q"] = rows("q", true), p.inputs["k"] = p.inputs["p"] = rows("k", true), p.inputs["v"] = rows("v", false);
+  p.inputs["q"] = rows("q", 1), p.inputs["k"] = p.inputs["p"] = rows("k", 1), p.inputs["v"] = rows("v", 0);
   for (const char* state : {"initial_state", "initial_momentum"})
     p.inputs[state] = trial::filled(dims, dims, [](int, int) { return 0.0; });
   return p;

@@ -9,6 +9,8 @@
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay::trial {
 
@@ -21,6 +23,16 @@ Array filled(int rows, int columns, const std::function<double(int row, int colu
 
 Array filled(int rows, double number) {
   return {{1, rows}, std::vector<double>(static_cast<std::size_t>(rows), number)};
+}
+
+Array drawn_rows(std::uint64_t seed, std::string_view name, int tokens, int dims, double length, Format format) {
+  const Stream stream(seed, name);
+  const auto drawn = [&](int i, int j) { return stream.normal(static_cast<std::uint64_t>(i * dims + j)); };
+  return filled(tokens, dims, [&](int i, int j) {
+    double squares = 0;
+    for (int x = 0; x < dims; ++x) squares += drawn(i, x) * drawn(i, x);
+    return round_to(length > 0 ? length * drawn(i, j) / std::sqrt(squares) : drawn(i, j), format);
+  });
 }
 
 std::vector<double> exact(const Problem& problem, std::string_view tensor) {

@@ -1,6 +1,7 @@
 #pragma once
 // What the papers' tables have in common: inputs drawn by hand, a mechanism's answer, a kernel's, and how far one is
 // from the other.
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ using Cells = std::vector<std::string>;
 /// [1][rows][columns] of numbers by place; without columns [1][rows].
 Array filled(int rows, int columns, const std::function<double(int row, int column)>& number);
 Array filled(int rows, double number);
+
+/// Rows of numbers N(0, 1) in that format; of that length, if it is not 0.
+Array drawn_rows(std::uint64_t seed, std::string_view name, int tokens, int dims, double length, Format format);
 
 /// What the mechanism answers, in doubles.
 std::vector<double> exact(const Problem& problem, std::string_view tensor);

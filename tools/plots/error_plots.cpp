@@ -22,11 +22,12 @@ std::size_t colour_of(double z) {
 
 std::string style_of(double z) { return fmt::format("h{}", colour_of(z)); }
 
-void draw_key(Plot& plot, double x, double y) {
-  const std::string words[] = {"below 1 sigma", "to 3", "to 7", "to 70", "to 700", "more"};
-  for (std::size_t i = 0; i < std::size(words); ++i) {
-    plot.rect(x, y, 14, 12, fmt::format("h{}", i)), plot.words(x + 18, y + 11, words[i]);
-    x += 28 + 7 * static_cast<double>(words[i].size());
+/// The colours side by side, `width` in all, with the bounds between them.
+void draw_key(Plot& plot, double x, double y, double width) {
+  const double one = width / static_cast<double>(colour_bounds.size() + 1);
+  for (std::size_t i = 0; i <= colour_bounds.size(); ++i, x += one) {
+    plot.rect(x, y, one, 10, fmt::format("h{}", i));
+    if (i > 0) plot.words(x, y + 22, fmt::format("{:g}{}", colour_bounds[i - 1], i == 1 ? " sigma" : ""), {}, "middle");
   }
 }
 
@@ -57,7 +58,7 @@ void draw_cell(Plot& plot, const Shade& cell, double x, double y, double width, 
 }
 
 Plot matrix_plot(const std::string& device, const Matrix& matrix) {
-  constexpr double top = 40, row_height = 20;
+  constexpr double top = 46, row_height = 20;
   constexpr double least = 190;
   const double left = margin_of(matrix.kernels, least);
   const double width = std::max(96.0, (plot_width - left) / static_cast<double>(matrix.precisions.size()));
@@ -67,7 +68,7 @@ Plot matrix_plot(const std::string& device, const Matrix& matrix) {
             text("root mean square of error / sigma, the worst tensor of each kernel", place,
                  "; what does not pass is named"),
             whole, top + row_height * static_cast<double>(matrix.kernels.size()) + 24);
-  draw_key(plot, least, 2);
+  draw_key(plot, least, 2, 360);
   for (std::size_t c = 0; c < matrix.precisions.size(); ++c)
     plot.words(left + width * (static_cast<double>(c) + 0.5), top - 6, matrix.precisions[c], {}, "middle");
   for (std::size_t r = 0; r < matrix.kernels.size(); ++r) {
@@ -85,48 +86,63 @@ Plot matrix_plot(const std::string& device, const Matrix& matrix) {
 
 // ---- a tensor ----
 
-/// The tensor as sequences of heads of rows of columns.
+/// The tensor as sequences of heads; in each what is across, tokens most often, and what is down.
 struct Grid {
-  int sequences = 1, heads = 1, rows = 1, columns = 1;
-  std::string row_words, column_words;
+  int sequences = 1, heads = 1, columns = 1, rows = 1;
+  std::string row_words = {};
   std::size_t at(int s, int h, int r, int c) const {
-    return static_cast<std::size_t>(((s * heads + h) * rows + r) * columns + c);
+    return static_cast<std::size_t>(((s * heads + h) * columns + c) * rows + r);
   }
 };
 
 Grid grid_of(const std::vector<NamedAxis>& axes) {
-  Grid grid;
-  if (axes.size() >= 2) grid.sequences = axes[0].extent, grid.heads = axes[1].extent;
-  if (axes.size() == 3) grid.columns = axes[2].extent, grid.column_words = axes[2].many;
-  if (axes.size() < 4) return grid;
-  grid.rows = axes[2].extent, grid.row_words = axes[2].many;
-  for (std::size_t a = 3; a < axes.size(); ++a) grid.columns *= axes[a].extent;
-  grid.column_words = axes.size() == 4 ? axes[3].many : "elements of a row";
+  Grid grid{axes[0].extent, axes[1].extent, axes[2].extent};
+  for (std::size_t a = 3; a < axes.size(); ++a) grid.rows *= axes[a].extent;
+  if (axes.size() > 3) grid.row_words = axes.size() == 4 ? axes[3].many : "their elements";
   return grid;
 }
 
-/// Marks beside an axis where the tensor is wrong, unless it is everywhere.
-void mark_axis(Plot& plot, const std::vector<int>& wrong, int extent, double x, double y, double length, bool upright) {
+/// Marks below an axis where the tensor is wrong, unless it is everywhere.
+void mark_axis(Plot& plot, const std::vector<int>& wrong, int extent, double y) {
   if (wrong.empty() || wrong.size() == static_cast<std::size_t>(extent)) return;
-  const double one = length / extent;
+  const double one = 100.0 / extent;
   for (std::size_t i = 0; i < wrong.size();) {
     std::size_t end = i + 1;
     while (end < wrong.size() && wrong[end] == wrong[end - 1] + 1) ++end;
-    const double from = wrong[i] * one, size = std::max(1.5, one * static_cast<double>(end - i));
-    if (upright)
-      plot.rect(x, y + from, 4, size, "wrong");
-    else
-      plot.rect(x + from, y, size, 4, "wrong");
+    const double size = std::max(0.3, one * static_cast<double>(end - i));
+    plot.rect(std::min(wrong[i] * one, 100 - size), y, size, 4, "wrong");
     i = end;
   }
 }
 
-/// The largest errors of blocks of elements, in runs of one colour.
-void draw_head(Plot& plot, const Errors& errors, const Grid& grid, int s, int h, double x, double y, double width,
-               double height) {
-  const int rows = std::min(grid.rows, 64), columns = std::min(grid.columns, 64);
-  for (int r = 0; r < rows; ++r) {
-    std::vector<std::size_t> colours;
+/// Where sequences that lie one after the other begin, or else chunks: of many each second, fourth, ...
+std::vector<int> cuts_of(const NamedAxis& axis) {
+  if (axis.borders.size() > 2) return axis.borders;
+  std::vector<int> cuts;
+  if (axis.chunk == 0) return cuts;
+  int step = axis.chunk;
+  while (axis.extent / 16 > step) step *= 2;
+  for (int at = step; at < axis.extent; at += step) cuts.push_back(at);
+  return cuts;
+}
+
+/// Below the heads of a drawing that stretches: marks where the tensor is wrong, and numbers along the axis.
+void draw_across(Plot& plot, const NamedAxis& axis, const std::vector<int>& wrong, double y) {
+  mark_axis(plot, wrong, axis.extent, y + 1);
+  int step = 1;
+  while ((axis.extent - 1) / 8 >= step) step *= 2;
+  for (int at = 0; at < axis.extent; at += step) {
+    const double x = 100.0 * at / axis.extent;
+    plot.line(x, y + 6, x, y + 11, "axis");
+    plot.words(x, y + 23, text(at), {}, at == 0 ? "start" : x > 95 ? "end" : "middle");
+  }
+  plot.words(50, y + 38, axis.many, {}, "middle");
+}
+
+/// The largest errors of blocks of elements, as colours, row by row of so many columns.
+std::vector<std::size_t> colours_of(const Errors& errors, const Grid& grid, int s, int h, int rows, int columns) {
+  std::vector<std::size_t> colours;
+  for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) {
       double worst = 0;
       for (int i = r * grid.rows / rows; i < (r + 1) * grid.rows / rows; ++i)
@@ -134,15 +150,7 @@ void draw_head(Plot& plot, const Errors& errors, const Grid& grid, int s, int h,
           worst = std::max(worst, errors.deviations.z[grid.at(s, h, i, j)]);
       colours.push_back(colour_of(worst));
     }
-    for (std::size_t c = 0; c < colours.size();) {
-      std::size_t end = c;
-      while (end < colours.size() && colours[end] == colours[c]) ++end;
-      const double one = width / columns;
-      plot.rect(x + one * static_cast<double>(c), y + height * r / rows, one * static_cast<double>(end - c),
-                height / rows, fmt::format("h{}", colours[c]));
-      c = end;
-    }
-  }
+  return colours;
 }
 
 std::string wrong_words(const Errors& errors) {
@@ -159,7 +167,7 @@ std::vector<std::pair<int, int>> worst_heads(const Errors& errors, const Grid& g
   for (int s = 0; s < grid.sequences; ++s)
     for (int h = 0; h < grid.heads; ++h) {
       const auto begin = errors.deviations.failing.begin() + static_cast<std::ptrdiff_t>(grid.at(s, h, 0, 0));
-      heads.push_back({-std::accumulate(begin, begin + grid.rows * grid.columns, 0.0), {s, h}});
+      heads.push_back({-std::accumulate(begin, begin + grid.columns * grid.rows, 0.0), {s, h}});
     }
   std::stable_sort(heads.begin(), heads.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<int, int>> found;
@@ -167,33 +175,46 @@ std::vector<std::pair<int, int>> worst_heads(const Errors& errors, const Grid& g
   return found;
 }
 
+/// What the drawing of a tensor's errors shows, and where it is wrong.
+std::string heat_title(const ReportRow& row, const Grid& grid, std::size_t heads) {
+  const NamedAxis& across = row.errors->axes[2];
+  const std::vector<int> cuts = cuts_of(across);
+  std::string title = text(row.tensor, ": |error| / sigma over ", across.many, " (across)");
+  if (!grid.row_words.empty()) title += " and " + grid.row_words + " (down)";
+  const int all = grid.sequences * grid.heads;
+  title += static_cast<int>(heads) == all ? ", head by head" : text(", the worst ", heads, " of ", all, " heads");
+  if (!cuts.empty())
+    title += across.borders.size() > 2 ? ", a line where a sequence begins"
+                                       : text(", a line every ", cuts.front(), ' ', across.many);
+  return title + "; " + wrong_words(*row.errors);
+}
+
 Plot heat_map(const ReportRow& row, const Errors& errors, const Grid& grid) {
   constexpr std::size_t shown = 6;
-  constexpr double size = 190, gap = 24, top = 62;
+  constexpr double label = 18, gap = 4;
   std::vector<std::pair<int, int>> heads = worst_heads(errors, grid);
-  const std::size_t all = heads.size();
-  heads.resize(std::min(all, shown));
-  const double height = grid.rows == 1 ? 24 : size;
-  const auto lines = static_cast<double>((heads.size() + 2) / 3);
-  Plot plot("heat",
-            text(row.tensor, ": |error| / sigma over ", grid.row_words.empty() ? "" : grid.row_words + " (down) and ",
-                 grid.column_words, " (across), head by head",
-                 all > shown ? text(", the worst ", shown, " of ", all) : "", "; ", wrong_words(errors)),
-            plot_width, top + lines * (height + 40));
-  draw_key(plot, 4, 2);
-  plot.words(4, 34, wrong_words(errors), "bad");
-  const std::vector<int> everywhere;
-  const auto wrong_of = [&](std::size_t axis) { return axis < errors.wrong.size() ? errors.wrong[axis] : everywhere; };
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    const double x = 10 + static_cast<double>(i % 3) * (size + gap),
-                 y = top + static_cast<double>(i / 3) * (height + 40);
-    const auto [s, h] = heads[i];
-    plot.words(x, y - 8, grid.sequences > 1 ? text(errors.axes.front().one, ' ', s, ", head ", h) : text("head ", h));
-    draw_head(plot, errors, grid, s, h, x, y, size, height);
-    if (grid.rows > 1) mark_axis(plot, wrong_of(2), grid.rows, x - 6, y, height, true);
-    if (errors.axes.size() <= 4)
-      mark_axis(plot, wrong_of(grid.rows > 1 ? 3 : 2), grid.columns, x, y + height + 2, size, false);
+  heads.resize(std::min(heads.size(), shown));
+  std::sort(heads.begin(), heads.end());
+  const int rows = std::min(grid.rows, 16), columns = std::min(grid.columns, 128);
+  const double height = grid.rows == 1 ? 24 : 64, bottom = (label + height + gap) * static_cast<double>(heads.size());
+  Plot plot("heat", heat_title(row, grid, heads.size()), plot_width, bottom + 74, true);
+  const auto is_wrong = [&](std::size_t axis, int i) {
+    return std::binary_search(errors.wrong[axis].begin(), errors.wrong[axis].end(), i);
+  };
+  double y = 0;
+  for (const auto& [s, h] : heads) {
+    const std::string name = grid.sequences > 1 ? text(errors.axes[0].one, ' ', s, ", head ", h) : text("head ", h);
+    plot.words(0, y + 13, name, is_wrong(0, s) && is_wrong(1, h) ? "bad" : "");
+    plot.cells(y + label, height, static_cast<std::size_t>(columns), colours_of(errors, grid, s, h, rows, columns),
+               name);
+    for (const int cut : cuts_of(errors.axes[2])) {
+      const double x = 100.0 * cut / grid.columns;
+      plot.line(x, y + label - 2, x, y + label + height + 2, "axis");
+    }
+    y += label + height + gap;
   }
+  draw_across(plot, errors.axes[2], errors.wrong[2], bottom);
+  draw_key(plot, 0, bottom + 46, 60);
   return plot;
 }
 
@@ -233,9 +254,8 @@ Plot histogram(const ReportRow& row, const Errors& errors) {
 Plot along_tokens(const ReportRow& row, const Errors& errors, const Grid& grid, std::size_t axis) {
   const int extent = errors.axes[axis].extent;
   std::vector<double> squares(static_cast<std::size_t>(extent)), counts(squares.size());
-  const int inner = axis == 2 && grid.rows > 1 ? grid.columns : 1;
   for (std::size_t i = 0; i < errors.deviations.z.size(); ++i) {
-    const auto t = (i / static_cast<std::size_t>(inner)) % squares.size();
+    const auto t = (i / static_cast<std::size_t>(grid.rows)) % squares.size();
     const double z = std::min(errors.deviations.z[i], 1e12);
     squares[t] += z * z, counts[t] += 1;
   }

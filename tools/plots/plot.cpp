@@ -84,17 +84,19 @@ const std::string_view plot_style =
     "svg text.on { fill: #111; } svg text.dark { fill: #fff; }\n"
     "@media (prefers-color-scheme: dark) { svg text.on { fill: #fff; } svg text.dark { fill: #111; } }\n";
 
-Plot::Plot(std::string kind, std::string title, double width, double height)
-    : kind_(std::move(kind)), title_(std::move(title)), width_(width), height_(height) {}
+Plot::Plot(std::string kind, std::string title, double width, double height, bool stretches)
+    : kind_(std::move(kind)), title_(std::move(title)), width_(width), height_(height), stretches_(stretches) {}
+
+std::string Plot::across(double x) const { return stretches_ ? fmt::format("{:.2f}%", x) : number(x); }
 
 void Plot::rect(double x, double y, double width, double height, std::string_view style, std::string_view hint) {
-  body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}", number(x), number(y), number(width),
+  body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"{}", across(x), number(y), across(width),
                        number(height), classed(style));
   body_ += hint.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", xml(hint));
 }
 
 void Plot::line(double x1, double y1, double x2, double y2, std::string_view style) {
-  body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", number(x1), number(y1), number(x2),
+  body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", across(x1), number(y1), across(x2),
                        number(y2), classed(style));
 }
 
@@ -105,20 +107,42 @@ void Plot::curve(const std::vector<std::pair<double, double>>& points, std::stri
   body_ += fmt::format("<polyline points=\"{}\"{}/>\n", list, classed(style));
 }
 
+void Plot::cells(double y, double height, std::size_t columns, const std::vector<std::size_t>& colours,
+                 std::string_view hint) {
+  const std::size_t rows = colours.size() / columns;
+  std::map<std::size_t, std::string> paths = {{0, fmt::format("M0 0h{}v{}h-{}z", columns, rows, columns)}};
+  for (std::size_t i = 0; i < colours.size();) {
+    std::size_t end = i + 1;
+    while (end % columns != 0 && colours[end] == colours[i]) ++end;
+    if (colours[i] > 0)  // the others lie on a ground of h0
+      paths[colours[i]] += fmt::format("M{} {}h{}v1h-{}z", i % columns, i / columns, end - i, end - i);
+    i = end;
+  }
+  body_ += fmt::format(
+      "<svg y=\"{}\" width=\"100%\" height=\"{}\" viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" "
+      "shape-rendering=\"crispEdges\">\n<title>{}</title>\n",
+      number(y), number(height), columns, rows, xml(hint));
+  for (const auto& [colour, path] : paths) body_ += fmt::format("<path class=\"h{}\" d=\"{}\"/>\n", colour, path);
+  body_ += "</svg>\n";
+}
+
 void Plot::words(double x, double y, std::string_view text, std::string_view style, std::string_view anchor) {
-  body_ += fmt::format("<text x=\"{}\" y=\"{}\"{}", number(x), number(y), classed(style));
+  body_ += fmt::format("<text x=\"{}\" y=\"{}\"{}", across(x), number(y), classed(style));
   if (anchor != "start") body_ += fmt::format(" text-anchor=\"{}\"", anchor);
   body_ += '>' + xml(text) + "</text>\n";
 }
 
 std::string Plot::in_page() const {
-  // As wide as the page, but never so small that words of 12 pixels are below 10: what is wider is scrolled. Whoever
-  // has no pointer comes to it with the keyboard, and hears its title.
+  // One that does not stretch is at most as wide as the page, but never so small that words of 12 pixels are below 10:
+  // what is wider is scrolled. Whoever has no pointer comes to it with the keyboard, and hears its title.
+  const std::string size =
+      stretches_ ? fmt::format("width=\"100%\" height=\"{}\"", number(height_))
+                 : fmt::format("viewBox=\"0 0 {} {}\" width=\"{}\" style=\"min-width:{}px\"", number(width_),
+                               number(height_), number(width_), number(std::ceil(width_ * 10 / 12)));
   return fmt::format(
-      "<figure class=\"plot\"><svg class=\"{}\" role=\"img\" tabindex=\"0\" viewBox=\"0 0 {} {}\" width=\"{}\" "
-      "style=\"min-width:{}px\">\n<title>{}</title>\n{}</svg>\n<figcaption>{}</figcaption></figure>\n",
-      kind_, number(width_), number(height_), number(width_), number(std::ceil(width_ * 10 / 12)), xml(title_), body_,
-      xml(title_));
+      "<figure class=\"plot\"><svg class=\"{}\" role=\"img\" tabindex=\"0\" {}>\n<title>{}</title>\n{}</svg>\n"
+      "<figcaption>{}</figcaption></figure>\n",
+      kind_, size, xml(title_), body_, xml(title_));
 }
 
 std::string Plot::at(double y) const {

@@ -1,5 +1,6 @@
 #pragma once
 // Drawings in SVG: of rectangles, lines and words, coloured by the classes of plot_style, which knows light and dark.
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,15 +8,20 @@
 
 namespace assay {
 
-/// One drawing. Coordinates are in pixels from the upper left corner; numbers are printed with one digit.
+/// One drawing. Coordinates are in pixels from the upper left corner; numbers are printed with one digit. In a drawing
+/// that stretches, places and sizes across are per cent of the page's width, and words keep their size.
 class Plot {
  public:
   /// `title` is what a reader hears who sees nothing, `kind` the class of the element.
-  Plot(std::string kind, std::string title, double width, double height);
+  Plot(std::string kind, std::string title, double width, double height, bool stretches = false);
 
   void rect(double x, double y, double width, double height, std::string_view style, std::string_view hint = {});
   void line(double x1, double y1, double x2, double y2, std::string_view style);
   void curve(const std::vector<std::pair<double, double>>& points, std::string_view style);
+  /// Of a drawing that stretches: over all its width cells without gaps, `columns` in a row, of the colours h0 to h5;
+  /// `hint` says what they are.
+  void cells(double y, double height, std::size_t columns, const std::vector<std::size_t>& colours,
+             std::string_view hint);
   /// `anchor`: start, middle or end.
   void words(double x, double y, std::string_view text, std::string_view style = {}, std::string_view anchor = "start");
 
@@ -28,8 +34,11 @@ class Plot {
   std::string at(double y) const;
 
  private:
+  std::string across(double x) const;
+
   std::string kind_, title_, body_;
   double width_, height_;
+  bool stretches_;
 };
 
 /// How wide the margin is that holds such words, in the letters of drawings: at least `least`.

@@ -14,7 +14,6 @@
 #include "judge/sigma/model.hpp"
 #include "tools/cases/suite_cases.hpp"
 #include "tools/print/colours.hpp"
-#include "tools/print/escape.hpp"
 
 namespace assay {
 namespace {

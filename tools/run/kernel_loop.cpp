@@ -119,8 +119,10 @@ void KernelLoop::ask(const std::string& problem, const std::string& out, std::ch
   require(problem.find_first_of(" \n") == std::string::npos, "--kernel-loop: ", excerpt(problem),
           ": lines of two paths need a folder for temporary files without spaces; TMPDIR names one");
   if (socket_ >= 0 && is_readable(keeper_.descriptor(), 0)) fail_as_ended("which should read until its input ends");
-  if (socket_ < 0) start();
-  refuse_early_words();
+  if (socket_ < 0)
+    start();
+  else
+    refuse_early_words();
   const std::string line = problem + ' ' + out + '\n';
   for (std::size_t sent = 0; sent < line.size();) {  // much less than a socket holds
     const ssize_t n = send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);

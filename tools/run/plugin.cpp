@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <variant>
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <iomanip>
 #include <limits>
-#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>

@@ -57,8 +57,8 @@ def relinked(text, source, pages, findings):
         if not target:
             return match[0]
         place = os.path.normpath(os.path.join(os.path.dirname(source), target))
-        if picture and (ROOT / place).exists():
-            return match[0]  # it lies beside the page: write copies it
+        if picture and (ROOT / place).exists():  # write copies it
+            return f"{picture}[{words}]({os.path.relpath(site_path(place), here or '.')})"
         if place in pages:
             return f"{picture}[{words}]({os.path.relpath(pages[place], here or '.')}{anchor or ''})"
         if not (ROOT / place).exists():
@@ -99,7 +99,7 @@ def write(out):
     for site, text in texts.items():
         (out / "pages" / site).parent.mkdir(parents=True, exist_ok=True)
         (out / "pages" / site).write_text(text)
-    for picture in (ROOT / "docs").glob("*/*.svg"):
+    for picture in (p for p in (ROOT / "docs").glob("*/*") if p.suffix in (".svg", ".png")):
         (out / "pages" / picture.parent.name).mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, out / "pages" / picture.parent.name)
     listed = [path for entry in nav_of(pages) for value in entry.values() for item in value for path in (item.values() if isinstance(item, dict) else [item])]

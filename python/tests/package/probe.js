@@ -30,7 +30,7 @@ function seen(frame) {
   patch.remove();
   const found = {
     name: frame.title, width: root.clientWidth, dark: view.matchMedia("(prefers-color-scheme: dark)").matches, faults: [],
-    drawings: page.querySelectorAll("svg").length, text: contrast(view.getComputedStyle(page.body).color, canvas), least: 21, stops: 0,
+    drawings: page.querySelectorAll("figure > svg").length, text: contrast(view.getComputedStyle(page.body).color, canvas), least: 21, stops: 0,
   };
   const fault = (words) => found.faults.push(words);
   if (root.scrollWidth > root.clientWidth) fault(`the page is ${root.scrollWidth} wide`);
@@ -38,8 +38,10 @@ function seen(frame) {
   if (page.scripts.length > 0) fault("a script");
   for (const table of page.querySelectorAll("table"))
     if (table.scrollWidth > root.clientWidth && view.getComputedStyle(table.parentElement).overflowX !== "auto") fault("a table that cannot be scrolled");
-  for (const svg of page.querySelectorAll("svg")) {
-    const name = svg.querySelector("title").textContent, size = svg.viewBox.baseVal, box = svg.getBoundingClientRect();
+  for (const svg of page.querySelectorAll("figure > svg")) {
+    const name = svg.querySelector("title").textContent, box = svg.getBoundingClientRect();
+    const stretches = !svg.hasAttribute("viewBox"), size = stretches ? box : svg.viewBox.baseVal;
+    if (stretches && Math.abs(box.width - svg.parentElement.clientWidth) > 1) fault(`${name}: is not as wide as the page`);
     if (box.width < 100 || box.height < 20) fault(`${name}: ${box.width} by ${box.height}`);
     if (box.width > svg.parentElement.clientWidth + 1 && view.getComputedStyle(svg.parentElement).overflowX !== "auto") fault(`${name}: is cut off`);
     if (12 * box.width < 9.9 * size.width) fault(`${name}: words of ${((12 * box.width) / size.width).toFixed(1)} pixels`);

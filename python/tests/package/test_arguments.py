@@ -10,7 +10,7 @@ import assay
 import numpy as np
 import pytest
 
-SHAPE = (1, 24, "4/2", 16)
+SHAPE = (1, 24, "4/2", 4)
 
 
 def attention(q, k, v, scale, soft_cap=0.0, sink=None, cu_seqlens=None, bias=None, *, causal=True):
@@ -66,7 +66,7 @@ def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(argume
     ({"bias": True}, {"bias": lambda x: x.swapaxes(1, 2)}, "bias transposed"),
     ({"cu_seqlens": [0, 5, 5, 20]}, {"cu_seqlens": lambda x: [0, 20]}, "sequences not told apart"),
     ({"cu_seqlens": [0, 5, 9, 20]}, {"cu_seqlens": lambda x: [0, 6, 10, 20]}, "sequences begin one row late"),
-    ({"sink": True}, {"scale": lambda x: 2 * x}, None),
+    ({"sink": True}, {"scale": lambda x: 3 * x}, None),
 ])  # fmt: skip
 def test_causes_have_names(arguments, wrong, cause):
     @functools.wraps(attention)
@@ -86,9 +86,9 @@ def test_causes_have_names(arguments, wrong, cause):
     ("l2_norm ignored", {"norms": ""}),
     ("the error correction missing", {"keeps": 1}),
 ])  # fmt: skip
-@pytest.mark.parametrize("shape", [SHAPE, (2, 12, "4/2", 16)])
+@pytest.mark.parametrize("shape", [SHAPE, (2, 12, "4/2", 4)])
 def test_causes_behind_gates_and_norms(cause, wrong, shape):
-    def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.25, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
+    def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.5, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
         q, k = (x.astype(np.float64) / (np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True) if n in norms else 1) for n, x in zip("qk", (q, k)))
         decay = -np.exp(a_log.astype(np.float64)) * softplus(a.astype(np.float64) + bias * dt_bias) * base
         state, o, group = initial_state.astype(np.float64), np.empty(v.shape), v.shape[2] // k.shape[2]
@@ -136,7 +136,7 @@ def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
     truth = assay.oracle(one)["o"]
     assert np.isnan(truth.hi[:, 20:]).all() and truth.bound[:, :20].max() < 1e-20
     expected = assay.expect(one)["o"]
-    o, lse = attention(one["q"], one["k"], one["v"], scale=0.25, cu_seqlens=one["cu_seqlens"])
+    o, lse = attention(one["q"], one["k"], one["v"], scale=0.5, cu_seqlens=one["cu_seqlens"])
     assert (abs(o - expected.value) <= expected.limit)[:, :20].all() and (expected.sigma[:, 6:20] > 0).all()  # token 5 sees one key
 
     runs = []
@@ -159,7 +159,7 @@ def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
 def test_ones_own_tensors():
     one = case(sink=True, soft_cap=2.0)
     inputs = {name: one[name] for name in one.inputs}
-    params = {"scale": 0.25, "soft_cap": 2.0}
+    params = {"scale": 0.5, "soft_cap": 2.0}
     o, lse = attention(**inputs, **params)
     assert assay.assert_close("softmax_attention", inputs, {"o": o}, params=params).passed
     with pytest.raises(assay.Mismatch):
@@ -169,7 +169,7 @@ def test_ones_own_tensors():
     truth = assay.oracle("softmax_attention", inputs, params=params)["o"]
     assert (truth.hi == assay.oracle(one)["o"].hi).all()
     mask = np.tril(np.ones((24, 24), bool))
-    assert assay.oracle("softmax_attention", {**{n: inputs[n] for n in "qkv"}, "mask": mask}, params={"scale": 0.25})["o"].hi.shape == (1, 24, 4, 16)
+    assert assay.oracle("softmax_attention", {**{n: inputs[n] for n in "qkv"}, "mask": mask}, params={"scale": 0.5})["o"].hi.shape == (1, 24, 4, 4)
 
 
 def gathered(q, k, v, topk_indices, d_o, scale, topk_length=None, sink=None):
@@ -198,10 +198,10 @@ def gathered(q, k, v, topk_indices, d_o, scale, topk_length=None, sink=None):
     {"style": "one_key_for_all", "sink": True}, {"topk_indices": 3},
 ])  # fmt: skip
 def test_chosen_keys_are_those_that_a_gather_takes(arguments):
-    one = case(cotangents=True, scale=0.25, causal=False, **{"topk_indices": True, **arguments})
+    one = case(cotangents=True, scale=0.5, causal=False, **{"topk_indices": True, **arguments})
     assert np.isnan(one["k"]).any() and not np.isnan(one["q"]).any()
     truth = assay.oracle(one)
-    for name, expected in gathered(**{n: one[n] for n in (*one.inputs, "d_o")}, scale=0.25).items():
+    for name, expected in gathered(**{n: one[n] for n in (*one.inputs, "d_o")}, scale=0.5).items():
         assert abs(truth[name].hi - expected).max() <= 1e-12 * max(1, abs(expected).max()), name
 
 
@@ -213,7 +213,7 @@ def test_what_is_no_list_of_keys_is_refused():
         wrong = inputs["topk_indices"].copy()
         wrong[0, 2, 0, 0] = entry
         with pytest.raises(assay.InputError, match=r"topk_indices\[0\]\[2\]\[[01]\]: .*" + sentence):
-            assay.oracle("softmax_attention", {**inputs, "topk_indices": wrong}, params={"scale": 0.25, "causal": False})
+            assay.oracle("softmax_attention", {**inputs, "topk_indices": wrong}, params={"scale": 0.5, "causal": False})
 
 
 def test_gates_states_and_layouts_of_recurrences():
@@ -222,7 +222,7 @@ def test_gates_states_and_layouts_of_recurrences():
     assert one.layout == "thd" and one.asked().outputs == ["o", "final_state", "chunk_states"]
     assert {"a", "b", "a_log", "dt_bias"} <= one.asked().differentiable and not {"beta", "log_decay"} & set(one)
     shapes = {name: x.hi.shape for name, x in assay.oracle(one).items()}
-    assert shapes["final_state"] == (3, 4, 16, 16) and shapes["chunk_states"] == (6, 4, 16, 16) and shapes["d_a"] == (24, 4)
+    assert shapes["final_state"] == (3, 4, 4, 4) and shapes["chunk_states"] == (6, 4, 4, 4) and shapes["d_a"] == (24, 4)
 
 
 def test_components():
@@ -257,7 +257,7 @@ def test_integers_that_are_overwritten():
 def test_a_live_call_is_captured(tmp_path):
     one = case(sink=True, soft_cap=2.0)
     live = assay.capture(attention, mechanism="softmax_attention", outputs=("o", "lse"), folder=tmp_path)
-    live(one["q"], one["k"], one["v"], 0.25, soft_cap=2.0, sink=one["sink"])
+    live(one["q"], one["k"], one["v"], 0.5, soft_cap=2.0, sink=one["sink"])
     seen = assay.load(tmp_path / "attention-000000" / "case.safetensors")
     assert set(seen) == {"q", "k", "v", "sink"} and float(seen.params["soft_cap"]) == 2.0
     assert (assay.oracle(seen)["o"].hi == assay.oracle(one)["o"].hi).all()

@@ -82,7 +82,7 @@ def test_what_is_timed_is_judged_with_inputs_of_its_own():
 
 
 def test_seeds_are_secret_and_make_an_audit_again():
-    origins = [[origin for _, origin, _ in audited("honest", seed=seed).steps] for seed in (None, None, 7, 7)]
+    origins = [[origin for _, origin, _ in audited("honest", ("deltanet", (1, 2, 2, 4), "fp32"), seed=seed).steps] for seed in (None, None, 7, 7)]
     assert origins[0] != origins[1] and origins[2] == origins[3]
 
 
@@ -155,9 +155,9 @@ def gdn(kind, raw):
 
 
 FIB = [
-    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 40}),
-    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 48}),
-    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 48}),
+    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 20}),
+    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 20}),
+    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 20}),
     (gdn("decode", True), "gdn_decode", {"batch_size": 3}),
 ]
 

@@ -83,11 +83,11 @@ def test_what_would_be_wrong_is_seen(pages, tmp_path):
         "pale": page.replace("svg text { fill: var(--ink); }", "svg text { fill: #ccc; }"),
         "cut": page.replace("<text x=", "<text dx='400' x=", 1),
         "bare": re.sub(r":focus-visible \{[^}]*\}", ":focus-visible { outline: none !important; } *:focus { outline: none !important; }", page),
-        "small": page.replace("min-width:", "max-width:200px;--x:"), "alive": page.replace("</body>", "<script>1</script></body>"),
+        "small": page.replace("min-width:", "max-width:200px;--x:"), "narrow": page.replace('width="100%" height', 'width="50%" height'), "alive": page.replace("</body>", "<script>1</script></body>"),
     }  # fmt: skip
     assert all(text != page for text in broken.values())
     faults = {name: [] for name in broken}
     for one in seen(broken, tmp_path):
         faults[one["name"]] += one["faults"]
-    words = {"wide": "the page is", "unreachable": "does not reach", "pale": "contrast", "cut": "ends at", "bare": "has the focus", "alive": "a script", "small": "words of"}
+    words = {"wide": "the page is", "unreachable": "does not reach", "pale": "contrast", "cut": "ends at", "bare": "has the focus", "alive": "a script", "small": "words of", "narrow": "is not as wide"}
     assert all(any(words[name] in fault for fault in faults[name]) for name in broken), faults

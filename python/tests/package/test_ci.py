@@ -60,7 +60,9 @@ def wheel():
 
 
 class Machine:
-    """A machine that has the user's files, and runs a job's lines there."""
+    """A machine that has the user's files, and runs a job's lines there. Jobs that install by the same lines share what the first has."""
+
+    environments = {}  # by these lines
 
     def __init__(self, folder):
         self.home, self.work, self.installed = folder, folder / "work", set()
@@ -81,16 +83,20 @@ class Machine:
 
     def run(self, lines, **variables):
         """The exit code of lines in bash. All parts share what the first has installed."""
+        if lines in self.environments and not (self.work / "venv").exists():
+            (self.work / "venv").symlink_to(self.environments[lines])
+            self.installed.add(lines)
         if lines in self.installed:
             return 0
         packages = os.environ.get("ASSAY_PACKAGES", str(ROOT / "build/python/wheels"))
         inherited = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "PYTHONPATH", "AS_ROOT")}
         path = f"{self.home}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-        own = {"HOME": str(self.home), "PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_NO_CACHE_DIR": "1"}
+        own = {"HOME": str(self.home), "PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_NO_CACHE_DIR": "1", "PIP_NO_COMPILE": "1"}
         ran = subprocess.run(["bash", "-e", "-c", lines], cwd=self.work, env=inherited | own | variables, capture_output=True, text=True)
         print(f"$ {lines}\n{ran.stdout}{ran.stderr}exit code {ran.returncode}")
         if ran.returncode == 0 and "pip install" in lines:
             self.installed.add(lines)
+            self.environments[lines] = self.work / "venv"
         return ran.returncode
 
 

@@ -20,12 +20,22 @@ def tree(page):
     return ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
 
 
+def drawn(page):
+    """The drawings, without the heads within them."""
+    return tree(page).findall(".//figure/svg")
+
+
 def drawings(page, kind):
-    return [svg for svg in tree(page).iter("svg") if svg.get("class") == kind]
+    return [svg for svg in drawn(page) if svg.get("class") == kind]
 
 
 def numbers(words):
     return [float(x) for x in re.findall(r"-?[\d.]+", words)]
+
+
+def runs(head):
+    """Row, column, length and colour of what lies in a head's ground."""
+    return [(int(y), int(x), int(n), path.get("class")) for path in head.iter("path") if path.get("class") != "h0" for x, y, n in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\3z", path.get("d"))]
 
 
 def texts(svg, style=None):
@@ -42,18 +52,21 @@ def check_page(page):
     assert [meta.get("content") for meta in root.iter("meta") if meta.get("name") == "viewport"] == ["width=device-width, initial-scale=1"]
     assert all(div.get("tabindex") == "0" for div in root.iter("div") if div.get("class") == "wide")
     assert {div.get("class") for div in root.iter("div")} == {"wide"} and len(list(root.iter("div"))) == len(list(root.iter("table")))
-    for svg in root.iter("svg"):
+    for svg in drawn(page):
         assert svg.get("role") == "img" and svg.get("tabindex") == "0" and svg.find("title").text
-        _, _, width, height = numbers(svg.get("viewBox"))
+        _, _, width, height = numbers(svg.get("viewBox") or f"0 0 100 {svg.get('height')}")
         for rect in svg.iter("rect"):
-            x, y, w, h = (float(rect.get(name)) for name in ("x", "y", "width", "height"))
+            x, y, w, h = (float(rect.get(name).removesuffix("%")) for name in ("x", "y", "width", "height"))
             assert -0.1 <= x and -0.1 <= y and x + w <= width + 0.2 and y + h <= height + 0.2 and w > 0 and h > 0
+        for head in svg.findall("svg"):
+            _, _, columns, rows = numbers(head.get("viewBox"))
+            assert head.find("title").text and all(y < rows and x + n <= columns and n > 0 for y, x, n, _ in runs(head))
         for line in svg.iter("polyline"):
             xs, ys = numbers(line.get("points"))[::2], numbers(line.get("points"))[1::2]
             assert min(xs) >= 0 and max(xs) <= width and min(ys) >= 0 and max(ys) <= height
     classes = {name for x in root.iter() for name in (x.get("class") or "").split()}
-    drawn = classes - {"wide", "number", "plot"} - {svg.get("class") for svg in root.iter("svg")}
-    assert drawn and all(f".{name} " in style or f".{name}{{" in style for name in drawn), drawn
+    ruled = classes - {"wide", "number", "plot"} - {svg.get("class") for svg in drawn(page)}
+    assert ruled and all(f".{name} " in style or f".{name}{{" in style for name in ruled), ruled
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +79,21 @@ def test_a_failing_tensor_is_drawn_where_it_is_wrong(failing):
     page = failing.html()
     check_page(page)
     (heat,), (histogram,), (along,) = (drawings(page, kind) for kind in ("heat", "histogram", "along"))
-    assert texts(heat, "bad") == ["wrong: tokens 64..69 of 70 (chunk 1)"]
-    # Six of eight heads, each with a mark beside tokens 64 to 69.
-    heads = [x for x in texts(heat) if x.startswith("sequence ")]
-    marks = [x for x in heat.iter("rect") if x.get("class") == "wrong"]
-    cells = [x for x in heat.iter("rect") if (x.get("class") or "").startswith("h")][6:]
-    assert len(heads) == len(set(heads)) == len(marks) == 6
-    size = 190
-    top = min(float(x.get("y")) for x in cells)
-    assert float(marks[0].get("y")) - top == pytest.approx(size * 64 / 70, abs=0.2)
-    assert float(marks[0].get("height")) == pytest.approx(size * 6 / 70, abs=0.2)
-    # What is beyond a correct kernel's errors is below that, and nothing above.
-    beyond = [float(x.get("y")) for x in cells if x.get("class") in ("h3", "h4", "h5") and float(x.get("y")) < top + size + 1]
-    assert beyond and min(beyond) >= top + size * 62 / 70
+    assert heat.get("width") == "100%" and heat.find("title").text.endswith(", the worst 6 of 8 heads, a line every 64 tokens; wrong: tokens 64..69 of 70 (chunk 1)")
+    # Six of eight heads, tokens across, each with a line where the second chunk begins.
+    heads, names = heat.findall("svg"), [x for x in texts(heat, "bad") if x.startswith("sequence ")]
+    assert len(heads) == 6 and names == sorted(set(names)) == [head.find("title").text for head in heads]
+    assert {head.get("viewBox") for head in heads} == {"0 0 70 16"}
+    lines = [x for x in heat.iter("line") if numbers(x.get("y2"))[0] - numbers(x.get("y1"))[0] > 60]
+    assert len(lines) == 6 and {x.get("x1") for x in lines} == {f"{6400 / 70:.2f}%"}
+    # A mark below tokens 64 to 69, and numbers.
+    (mark,) = (x for x in heat.iter("rect") if x.get("class") == "wrong")
+    assert (mark.get("x"), mark.get("width")) == (f"{6400 / 70:.2f}%", f"{600 / 70:.2f}%")
+    assert [x for x in texts(heat) if x.isdigit()][:5] == ["0", "16", "32", "48", "64"]
+    # What is beyond a correct kernel's errors is there, and nothing before.
+    for head in heads:
+        beyond = [column for _, column, _, colour in runs(head) if colour in ("h3", "h4", "h5")]
+        assert beyond and min(beyond) >= 64
     # Every element is counted once.
     counted = sum(int(x.find("title").text.split()[0]) for x in histogram.iter("rect") if x.find("title") is not None)
     assert counted == 2 * 70 * 4 * 16
@@ -91,10 +106,10 @@ def test_a_failing_tensor_is_drawn_where_it_is_wrong(failing):
 
 def test_a_tensor_that_passes_has_no_drawing_of_errors(failing):
     page = failing.html()
-    assert "final_state: " not in "".join(svg.find("title").text for svg in tree(page).iter("svg"))
+    assert "final_state: " not in "".join(svg.find("title").text for svg in drawn(page))
     healthy = assay.check(failing.case, lambda **x: delta_rule(**x)).html()
     check_page(healthy)
-    assert not list(tree(healthy).iter("svg"))
+    assert not drawn(healthy)
     for shown, word in ((page, "FAIL"), (healthy, "PASS")):
         first = tree(shown).find("body")[0]
         assert first.get("class") == f"band {word.lower()}" and first.text.startswith(f"{word}  ")
@@ -105,8 +120,17 @@ def test_a_page_shows_the_first_wrong_tensor_alone():
     wrong = {name: 1.5 * truth.hi for name, truth in assay.oracle(case).items()}
     page = assay.judge(case, wrong).html()
     check_page(page)
-    assert [svg.get("class") for svg in tree(page).iter("svg")] == ["heat", "histogram", "along"]
+    assert [svg.get("class") for svg in drawn(page)] == ["heat", "histogram", "along"]
     assert len(page) < 300_000
+    # In this order: the verdict, where, got and expected, the command, all tensors, the others' complaints folded, the legend.
+    order = ["class=\"band fail\"", "class=\"heat\"", " expected ", "<code>", "<table>", "<details>", "class=\"histogram\"", "<pre>contract"]
+    places = [page.index(word) for word in order]
+    assert places == sorted(places)
+    (folded,) = tree(page).iter("details")
+    failing = [row[1].text for row in tree(page).iter("tr") if row.get("class") == "wrong"]
+    assert len(failing) > 2 and "".join(folded.itertext()).count("\nFAIL  ") + 1 == len(failing)
+    pills = [x for x in tree(page).iter("span") if x.get("class").startswith("pill ")]
+    assert [x.text for x in pills].count("FAIL") == len(failing) and all(x.get("class") == f"pill {x.text.lower()}" for x in pills)
 
 
 def test_the_matrix_has_a_cell_for_each_kernel_and_precision():
@@ -157,7 +181,7 @@ def test_drawings_as_a_file(failing, tmp_path):
     failing.plot(tmp_path / "page.svg")
     svg = ElementTree.parse(tmp_path / "page.svg").getroot()
     assert svg.tag == "{http://www.w3.org/2000/svg}svg" and "prefers-color-scheme: dark" in (tmp_path / "page.svg").read_text()
-    inner = [x.get("class") for x in svg.iter("{http://www.w3.org/2000/svg}svg")][1:]
+    inner = [x.get("class") for x in svg.findall("{http://www.w3.org/2000/svg}svg")]
     assert inner == ["matrix", "heat", "histogram", "along"]
     with pytest.raises(assay.InputError, match="^/nowhere/x.svg: cannot be written"):
         failing.plot("/nowhere/x.svg")
