@@ -318,24 +318,28 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
-  /// Whether it is a matrix of which no axis repeats the same numbers: of two of them, only states are multiplied.
-  static bool is_of_every_number(const V& x) {
-    const auto& steps = x.layout.step;
-    return x.layout.rank > 1 && std::count(steps.begin(), steps.begin() + x.layout.rank, 0) == 0;
+  /// Whether both are states where those are stored: matrices of which no axis repeats the same numbers.
+  static bool are_stored_states([[maybe_unused]] const Operands& a) {
+    if constexpr (requires { S::stores_states(); })
+      return S::stores_states() && std::ranges::all_of(a, [](const V* x) {
+               const auto& steps = x->layout.step;
+               return x->layout.rank > 1 && std::count(steps.begin(), steps.begin() + x->layout.rank, 0) == 0;
+             });
+    return false;
+  }
+
+  static S product_of_states(const S& a, const S& b) {
+    S product(0);
+    add_product_of_states(product, a, b);
+    return product;
   }
 
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
     const bool absorb = node.attributes.absorb;
-    if constexpr (std::is_same_v<S, Emulated>)
-      if (op == Op::mul && Emulated::stores_states() && is_of_every_number(*a[0]) && is_of_every_number(*a[1]))
-        return zip<S>(*a[0], *a[1], [](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
-          S product(0);
-          add_product_of_states(product, x.real(i), y.real(j));
-          return product;
-        });
+    const bool of_states = op == Op::mul && are_stored_states(a);
     if constexpr (goes_in_place<S>)  // unless somebody looks at what the operands were
-      if (culprit_ == nullptr && a.size() == 2 && a[0] != a[1] &&
+      if (culprit_ == nullptr && !of_states && a.size() == 2 && a[0] != a[1] &&
           (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {
         // Sums and products go where there is room.
         const bool exchanged = op != Op::sub && !absorb && a[0]->reals && !a[0]->layout.is_dense();
@@ -345,10 +349,11 @@ class Interpreter {
       return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
         return defined<S>([op](const S& one) { return function<S>(op, one); }, x.real(i));
       });
-    return zip<S>(*a[0], *a[1], [op, absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+    return zip<S>(*a[0], *a[1], [op, absorb, of_states](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
       const S& one = x.real(i);
       if constexpr (!Several<S>)
         if (absorb && is_zero(one)) return S(0);
+      if (of_states) return product_of_states(one, y.real(j));
       S result = defined<S>([op](const S& p, const S& q) { return function<S>(op, p, q); }, one, y.real(j));
       if constexpr (Several<S>)
         if (absorb) return absorbed(one, result);

@@ -16,6 +16,7 @@
 #include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/scalars/perturbed.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/planted_room.hpp"
 #include "proptests/core/share.hpp"
@@ -206,6 +207,22 @@ TEST(Library, ProgramsWithOneWrongOperationAreNotTheReference) {
     }
   }
   EXPECT_GE(tried, 20);
+}
+
+/// A gate's gradient is a sum of products of two states: where those are stored it is another draw, and outputs are
+/// not. Of one head: another would go on with other random numbers.
+TEST(Library, StatesThatAreStoredAreOperandsOfGatesGradients) {
+  for (const char* name : {"kda", "gla", "mamba2"}) {
+    const Room& room = listed_room(name);
+    const Problem problem = room.make({.mechanism = name, .shape = {1, 5, 1, 0, 2, 3, 0}, .precision = Format::bf16});
+    const auto drawn = [&](PerturbedArithmetic::States states) {
+      const PerturbedArithmetic draw(Format::bf16, PerturbedArithmetic::Operands::nearest, 1, states);
+      return room.emulated(problem);
+    };
+    const Answer wide = drawn(PerturbedArithmetic::States::wide), stored = drawn(PerturbedArithmetic::States::stored);
+    EXPECT_EQ(wide.outputs, stored.outputs) << name;
+    EXPECT_NE(wide.gradients.at("log_decay"), stored.gradients.at("log_decay")) << name;
+  }
 }
 
 }  // namespace
