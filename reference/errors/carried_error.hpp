@@ -121,23 +121,6 @@ Bounds<S> norm_of([[maybe_unused]] int n, [[maybe_unused]] F&& x) {
     return {};
 }
 
-/// At least the 2-norm of alpha I - beta k p^T, `k(i)` and `p(i)` of length n. Off the plane of k and p it is |alpha|;
-/// inside, the two singular values have the product |d| and the sum of squares f.
-template <class S, class K, class P>
-Bounds<S> rank_one_norm([[maybe_unused]] const S& alpha, [[maybe_unused]] const S& beta, [[maybe_unused]] int n,
-                        [[maybe_unused]] K&& k, [[maybe_unused]] P&& p) {
-  if constexpr (Enclosure<S>) {
-    S kk = S(0), pp = S(0), kp = S(0);
-    for (int i = 0; i < n; ++i) kk += k(i) * k(i), pp += p(i) * p(i), kp += k(i) * p(i);
-    const S c = beta * kp, length = beta * beta * kk * pp;
-    const S f = alpha * (alpha + alpha - c - c) + length, twice_d = abs(S(alpha * (alpha - c))) * S(2);
-    const Bounds<S> twice = sqrt(size_of(S(f + twice_d))) + sqrt(size_of(S(f - twice_d)));
-    return larger(twice * size_of(S(0.5)), size_of(alpha));
-  } else {
-    return {};
-  }
-}
-
 /// At least the 2-norm of alpha I - beta x x^T, |x|^2 = `square`.
 template <class S>
 Bounds<S> symmetric_norm([[maybe_unused]] const S& alpha, [[maybe_unused]] const S& beta,

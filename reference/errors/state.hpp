@@ -2,7 +2,7 @@
 // The state S [K, V] of a linear recurrence, S_t = M_t S_{t-1} + ..., or the gradient of one, which carries the errors
 // of scalars that enclose their numbers: as those of whole columns (carried_error.hpp), so that the reference of a
 // mechanism says what a step computes, and nothing about errors but which matrix M_t is. A step takes a column, which
-// then holds the step's own errors alone, maps it by decays, writes and erasures, and puts it back with the matrix that
+// then holds the step's own errors alone, maps it by decays and writes, and puts it back with the matrix that
 // it was mapped by. What it reads meanwhile, a number that is linear in the column, comes without the column's errors,
 // for what is written back, and with them, for everybody else.
 #include <vector>
@@ -10,7 +10,6 @@
 #include "reference/core/columns.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/carried_error.hpp"
-#include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
@@ -19,7 +18,6 @@ namespace assay {
 template <class S>
 struct Direction {
   Line<const S> at = {nullptr, 1, 0};
-  S square = S(0);        ///< |x|^2
   Bounds<S> length = {};  ///< |x|
 
   // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
@@ -28,10 +26,7 @@ struct Direction {
 template <class S>
 Direction<S> direction(const Line<const S>& x) {
   Direction<S> d{x};
-  if constexpr (Enclosure<S>) {
-    d.square = squares_of<S>(x.size, [&x](int i) -> const S& { return x[i]; });
-    d.length = sqrt(size_of(d.square));
-  }
+  d.length = norm_of<S>(x.size, [&x](int i) -> const S& { return x[i]; });
   return d;
 }
 
@@ -48,40 +43,11 @@ Bounds<S> length_of([[maybe_unused]] const Line<const S>& x) {
 template <class S>
 struct StepMatrix {
   Bounds<S> norm = size_of(S(1));
-
-  /// First b, then a.
-  friend StepMatrix operator*(const StepMatrix& a, const StepMatrix& b) { return {a.norm * b.norm}; }
-  friend StepMatrix operator+(const StepMatrix& a, const StepMatrix& b) { return {a.norm + b.norm}; }
 };
-/// alpha I.
-template <class S>
-StepMatrix<S> decay_matrix(const S& alpha) {
-  return {size_of(alpha)};
-}
-/// diag(alpha_0, ..., alpha_{n-1}).
-template <class S, class F>
-StepMatrix<S> decay_matrix([[maybe_unused]] int n, [[maybe_unused]] F&& alpha) {
-  Bounds<S> largest = {};
-  if constexpr (Enclosure<S>)
-    for (int i = 0; i < n; ++i) largest = larger(largest, size_of(alpha(i)));
-  return {largest};
-}
-/// beta k p^T.
-template <class S>
-StepMatrix<S> outer_matrix(const S& beta, const Direction<S>& k, const Direction<S>& p) {
-  return {size_of(beta) * k.length * p.length};
-}
 /// alpha I - beta x x^T, |x|^2 = `square`.
 template <class S>
 StepMatrix<S> delta_matrix(const S& alpha, const S& beta, const S& square) {
   return {symmetric_norm(alpha, beta, square)};
-}
-/// alpha I - beta k p^T.
-template <class S>
-StepMatrix<S> delta_matrix(const S& alpha, const S& beta, const Direction<S>& k, const Direction<S>& p) {
-  return {rank_one_norm<S>(
-      alpha, beta, k.at.size, [&k](int i) -> const S& { return k.at[i]; },
-      [&p](int i) -> const S& { return p.at[i]; })};
 }
 
 /// A number that is linear in a column of a state: without the errors of the column, and with them.
@@ -101,9 +67,6 @@ class TakenColumn {
  public:
   TakenColumn(Columns<S>& state, int j) : state_(state), j_(j), carried_(state, j) {}
 
-  S& operator[](int i) const { return state_(i, j_); }
-  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
-  operator Line<S>() const { return column(state_, j_); }
   // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): it is a line
   operator Line<const S>() const { return column(state_, j_); }
 
@@ -112,32 +75,14 @@ class TakenColumn {
   }
   /// s += u x.
   void write(const S& u, const Line<const S>& x) const { add_scaled(column(state_, j_), u, x); }
-  /// s -= u x, of a reading without the column's errors.
-  void erase(const S& u, const Line<const S>& x) const { subtract_scaled(column(state_, j_), u, x); }
-  void erase(const Reading<S>& u, const Line<const S>& x) const { erase(u.own, x); }
-
-  /// x^T s as the column is now, without its errors.
-  S dot(const Line<const S>& x) const { return assay::dot(column(state_, j_), x); }
   /// x^T s, before the step has mapped the column.
   Reading<S> read(const Direction<S>& x) const {
-    S own = dot(x);
+    S own = dot(column(state_, j_), x.at);
     return {own, carried_.whole(own, x.length)};
   }
-  /// x^T s, where the column was mapped so far by `so_far`.
-  Reading<S> read(const Line<const S>& x, const StepMatrix<S>& so_far) const {
-    S own = dot(x);
-    return {own, carried_.whole(own, so_far.norm * length_of(x))};
-  }
-  /// `x` with the column's errors: it is linear in the column, along `a`, where that was mapped so far by `so_far`.
-  S whole(const S& x, const Direction<S>& a) const { return carried_.whole(x, a.length); }
-  S whole(const S& x, const Direction<S>& a, const StepMatrix<S>& so_far) const {
-    return carried_.whole(x, so_far.norm * a.length);
-  }
-  /// One of its numbers likewise.
+  /// `x`, one of its numbers, with the column's errors, where that was mapped so far by `so_far`.
   S whole(const S& x, const StepMatrix<S>& so_far) const { return carried_.whole(x, so_far.norm); }
 
-  /// Stores the column as a kernel stores it.
-  void keep(Kept what) const { assay::keep(what, column(state_, j_)); }
   void put_back(const StepMatrix<S>& M) const { carried_.put_back(state_, j_, M.norm); }
 
  private:

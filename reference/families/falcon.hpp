@@ -10,7 +10,6 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/state.hpp"
 
 namespace assay {
 inline namespace ASSAY_REFERENCES {
