@@ -1,9 +1,11 @@
-#include "arguments/answer.hpp"
-
+// Answers to JSON cases with arguments: files/case_file.hpp declares them.
 #include <algorithm>
+#include <string>
 
 #include "arguments/folded.hpp"
 #include "arguments/programs/families.hpp"
+#include "arguments/registry.hpp"
+#include "files/case_file.hpp"
 #include "language/answers/decimals.hpp"
 
 namespace assay::arguments {
@@ -72,20 +74,23 @@ Decimals answered(const Given& given, const Facts& facts, const DecimalOptions& 
 
 }  // namespace
 
-CaseResult answer_any(const Case& c, const DecimalOptions& options) {
-  if (c.problem.id.empty() || c.problem.mechanism.empty()) return assay::answer_case(c, options);
-  bool ours = false;
-  CaseResult result;
-  const CaseResult refused = attempt([&] {
+bool has_arguments(const Case& c) {
+  if (c.problem.id.empty() || c.problem.mechanism.empty()) return false;
+  try {
     const Given given(c.record);
     const Facts facts = facts_of(given.mechanism());
-    ours = has_arguments(given, facts);
-    if (ours) result.answer = answered(given, facts, options);
-  });
-  if (!ours) return assay::answer_case(c, options);
-  if (refused.status != Status::ok) return refused;
-  for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
-  return result;
+    if (facts.room == nullptr) return facts.family != Family::other;
+    for (const Part part : {Part::params, Part::inputs, Part::cotangents})
+      for (const std::string& name : given.names(name_of(part)))
+        if (is_argument(facts, part, name)) return true;
+  } catch (const InputError&) {  // who answers plain cases says why
+  }
+  return false;
+}
+
+Decimals answer_with_arguments(const Case& c, const DecimalOptions& options) {
+  const Given given(c.record);
+  return answered(given, facts_of(given.mechanism()), options);
 }
 
 }  // namespace assay::arguments

@@ -4,12 +4,16 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "arguments/file_case.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/names.hpp"
+#include "files/problem_file.hpp"
 #include "files/shown.hpp"
 #include "language/room.hpp"
 #include "reference/core/random.hpp"
@@ -108,9 +112,40 @@ Array reshaped(Array array, std::vector<int> shape) {
   return array;
 }
 
+/// The metadata of either kind of case. One with arguments says its layout in any case.
+std::map<std::string, std::string> metadata_of(const CaseSpec& spec, const Room* room, const Json& params,
+                                               std::string_view tool_version) {
+  const bool says_layout = asks_for_arguments(spec) && spec.layout == CaseSpec().layout;
+  return {
+      {"format", "assay-case 1"},
+      {"mechanism", room != nullptr ? language::pinned_name(*room) : spec.mechanism},
+      {"params", params.dump()},
+      {"shape", text_of(spec.shape)},
+      {"precision", name_of(spec.precision)},
+      {"style", std::string(spec.style_name())},
+      {"seed", std::to_string(spec.seed)},
+      {"tool_version", std::string(tool_version)},
+      {"generator", text("assay case ", spec.repro(), argument_flags(spec),
+                         says_layout ? " --layout " + spec.layout : "", spec.cotangents ? "" : " --no-cotangents")}};
+}
+
+Safetensors plain_case(const Room& room, const CaseSpec& spec, std::string_view tool_version) {
+  Problem problem = room.make(spec);
+  TensorFile file;
+  const int batch = spec.shape.batch;
+  for (const RoomFacts::Ranked& ranked : room.inputs())
+    if (const auto it = problem.inputs.find(ranked.field.name); it != problem.inputs.end())
+      file.put(it->first, std::move(it->second), ranked, batch,
+               dtype_of(format_of(ranked.field.domain, spec.precision)));
+  for (const RoomFacts::Ranked& ranked : room.outputs())
+    if (const auto it = problem.cotangents.find(ranked.field.name); spec.cotangents && it != problem.cotangents.end())
+      file.put("d_" + it->first, std::move(it->second), ranked, batch, dtype_of(spec.precision));
+  return std::move(file).finish(metadata_of(spec, &room, json_of(problem.params), tool_version));
+}
+
 class Maker {
  public:
-  explicit Maker(const CaseRequest& request)
+  explicit Maker(const CaseSpec& request)
       : request_(request),
         facts_(facts_of(request.mechanism)),
         draw_(request.seed),
@@ -154,7 +189,7 @@ class Maker {
   void wish(const std::string& name) {
     if (!is_wished(name)) wishes_.emplace_back(name, "");
   }
-  bool is(const char* style) const { return request_.style == style; }
+  bool is(const char* style) const { return request_.argument_style == style; }
   bool has_param(std::string_view name) const { return params_.contains(name); }
 
   void take_style() {
@@ -187,8 +222,9 @@ class Maker {
     if (is_quantized()) {
       const int block = channels_of_block();
       require(B_ == 1 && request_.shape.key_dim % block == 0 && request_.shape.value_dim % block == 0,
-              "--style: ", request_.style, ": expected a batch of one, and K and V that are multiples of ", block);
-      require(!has_param("scale_block"), "--param: scale_block: ", request_.style, " has blocks of its own");
+              "--style: ", request_.argument_style, ": expected a batch of one, and K and V that are multiples of ",
+              block);
+      require(!has_param("scale_block"), "--param: scale_block: ", request_.argument_style, " has blocks of its own");
       params_["scale_block"] = text("[1,", block, "]");
     }
     if (const auto block = params_.find("scale_block"); block != params_.end())
@@ -196,11 +232,7 @@ class Maker {
         block->second = words->starts_with('[') ? *words : "[" + *words + "]";
   }
 
-  bool takes(std::string_view name) const {
-    const auto arguments = all_arguments();
-    return std::any_of(arguments.begin(), arguments.end(),
-                       [&](const Argument& a) { return a.name == name && why_not(facts_, a).empty(); });
-  }
+  bool takes(std::string_view name) const { return takes_argument(facts_, name); }
 
   /// What nobody takes is said before anything is drawn.
   void refuse_unknown() const {
@@ -226,12 +258,8 @@ class Maker {
   // ---- the mechanism's own tensors
 
   void draw_tensors() {
-    CaseSpec spec{.mechanism = request_.mechanism,
-                  .shape = request_.shape,
-                  .precision = request_.precision,
-                  .style = style_from(request_.style).value_or(Style::normal),
-                  .seed = request_.seed,
-                  .params = {}};
+    CaseSpec spec = request_;
+    spec.params.clear();
     const std::vector<std::string> own = own_names(facts_, Part::params);
     for (const auto& [name, value] : params_)
       if (std::find(own.begin(), own.end(), name) != own.end() && name != "scale") spec.params[name] = value;
@@ -734,32 +762,14 @@ class Maker {
     Json params = json_of(params_);
     if (const auto block = params.find("scale_block"); block != params.end())
       *block = parse_json(block->get<std::string>(), "scale_block");
-    out.metadata = {{"format", "assay-case 1"},
-                    {"mechanism", facts_.room != nullptr ? language::pinned_name(*facts_.room) : request_.mechanism},
-                    {"params", params.dump()},
-                    {"layout", request_.layout},
-                    {"shape", text_of(request_.shape)},
-                    {"precision", name_of(request_.precision)},
-                    {"style", request_.style},
-                    {"seed", std::to_string(request_.seed)},
-                    {"generator", generator()},
-                    {"sha256", digests.dump()},
-                    {"tool_version", std::string(tool_version)}};
+    out.metadata = metadata_of(request_, facts_.room.get(), params, tool_version);
+    out.metadata["layout"] = request_.layout, out.metadata["sha256"] = digests.dump();
     // With cotangents d_lse says that it is asked for.
     if (is_wished("lse") && !request_.cotangents) out.metadata["outputs"] = Json{"lse"}.dump();
     return out;
   }
 
-  std::string generator() const {
-    std::string words = text("assay case --mechanism ", request_.mechanism, " --shape ", text_of(request_.shape),
-                             " --precision ", name_of(request_.precision), " --style ", request_.style, " --seed ",
-                             request_.seed, flags_of(request_.params));
-    for (const auto& [name, value] : request_.with)
-      words += " --with " + shown_word(value.empty() ? name : name + "=" + value);
-    return words + " --layout " + request_.layout + (request_.cotangents ? "" : " --no-cotangents");
-  }
-
-  const CaseRequest& request_;
+  const CaseSpec& request_;
   const Facts facts_;
   const Draw draw_;
   const int B_, T_, S_, H_, G_;
@@ -778,22 +788,31 @@ bool is_argument_style(std::string_view name) {
   return std::any_of(std::begin(styles), std::end(styles), [&](const ArgumentStyle& s) { return s.name == name; });
 }
 
-bool asks_for_arguments(const CaseRequest& request) {
-  if (!request.with.empty() || request.layout != "bthd") return true;
-  if (is_argument_style(request.style)) return true;
-  const Facts facts = facts_of(request.mechanism);
+bool set_style(CaseSpec& spec, std::string_view name) {
+  const std::optional<Style> style = style_from(name);
+  spec.style = style.value_or(Style::normal), spec.argument_style = is_argument_style(name) ? name : "";
+  return style || !spec.argument_style.empty();
+}
+
+std::string argument_flags(const CaseSpec& spec) {
+  std::string flags;
+  for (const auto& [name, value] : spec.with)
+    flags += " --with " + shown_word(value.empty() ? name : name + "=" + value);
+  return spec.layout == CaseSpec().layout ? flags : flags + " --layout " + spec.layout;
+}
+
+bool asks_for_arguments(const CaseSpec& spec) {
+  if (!spec.with.empty() || spec.layout != CaseSpec().layout || !spec.argument_style.empty()) return true;
+  const Facts facts = facts_of(spec.mechanism);
   if (facts.room == nullptr) return facts.family != Family::other;
-  const std::vector<std::string> own = own_names(facts, Part::params);
-  const auto arguments = all_arguments();
-  return std::any_of(request.params.begin(), request.params.end(), [&](const auto& param) {
-    const bool known = std::find(own.begin(), own.end(), param.first) != own.end() || param.first == "scale";
-    return !known && std::any_of(arguments.begin(), arguments.end(),
-                                 [&](const Argument& a) { return a.name == param.first && a.part == Part::params; });
+  return std::any_of(spec.params.begin(), spec.params.end(), [&](const auto& param) {
+    return param.first != "scale" && is_argument(facts, Part::params, param.first);
   });
 }
 
-Safetensors draw_case(const CaseRequest& request, std::string_view tool_version) {
-  return Maker(request).make(tool_version);
+Safetensors draw_case(const CaseSpec& spec, std::string_view tool_version) {
+  const auto room = asks_for_arguments(spec) ? nullptr : find_room(spec.mechanism);
+  return room != nullptr ? plain_case(*room, spec, tool_version) : Maker(spec).make(tool_version);
 }
 
 }  // namespace assay::arguments

@@ -1,11 +1,8 @@
 #pragma once
-// Seeded cases with arguments, as `assay case` writes them.
-#include <cstdint>
+// Seeded cases, with arguments or without, as `assay case` writes them.
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "files/safetensors.hpp"
 #include "reference/core/inputs.hpp"
@@ -19,25 +16,16 @@ struct ArgumentStyle {
 std::span<const ArgumentStyle> argument_styles();
 bool is_argument_style(std::string_view name);
 
-/// What is asked for.
-struct CaseRequest {
-  std::string mechanism;  ///< a name that `assay list` has, a program's file, or a component
-  Shape shape;
-  Format precision = Format::bf16;
-  std::string style{name_of(Style::normal)};  ///< of either kind
-  std::uint64_t seed = 0;
-  Params params = {};  ///< the mechanism's own, and arguments
-  std::vector<std::pair<std::string, std::string>> with =
-      {};  ///< inputs that are arguments, and what they are: "" drawn
-  std::string layout = "bthd";
-  bool cotangents = true;
-};
+/// Gives the case the style of that name, of either kind; false, and the normal one, if there is none.
+bool set_style(CaseSpec& spec, std::string_view name);
 
 /// Whether it asks for an argument, or for a mechanism or a layout that none but cases with arguments have.
-bool asks_for_arguments(const CaseRequest& request);
+bool asks_for_arguments(const CaseSpec& spec);
+/// " --with sink --layout thd": what CaseSpec::repro() leaves out.
+std::string argument_flags(const CaseSpec& spec);
 
-/// The case. Inputs and cotangents of rows outside of every sequence are NaN. Throws InputError, one sentence that
-/// names the argument, where the mechanism does not take it or its value.
-Safetensors draw_case(const CaseRequest& request, std::string_view tool_version);
+/// The case, in the dtypes of its precision. Inputs and cotangents of rows outside of every sequence are NaN. Throws
+/// InputError, one sentence that names the argument, where the mechanism does not take it or its value.
+Safetensors draw_case(const CaseSpec& spec, std::string_view tool_version);
 
 }  // namespace assay::arguments

@@ -160,8 +160,7 @@ FileRoom::FileRoom(std::string named, Facts facts)
     : Room({}, {}, {}), name_(std::move(named)), summary_(facts.name + " with arguments"), facts_(std::move(facts)) {
   name = name_, summary = summary_;
   const auto add = [](std::vector<RoomFacts::Ranked>& list, const RoomFacts::Ranked& r) {
-    if (std::none_of(list.begin(), list.end(), [&](const auto& known) { return known.field.name == r.field.name; }))
-      list.push_back(r);
+    if (find_field(list, r.field.name) == nullptr) list.push_back(r);
   };
   if (facts_.room != nullptr) {
     for (RoomFacts::Ranked r : facts_.room->inputs()) {
@@ -237,20 +236,19 @@ void require_known(const std::vector<std::string>& asked, const std::vector<std:
 bool file_has_arguments(const ProblemFile& file, const std::map<std::string, StoredTensor>& tensors, const Facts& facts,
                         const Json& params, const std::vector<std::string>& asked) {
   if (facts.family == Family::other) return false;
+  if (facts.room == nullptr) return true;
   if (const auto layout = file.metadata.find("layout"); layout != file.metadata.end() && layout->second != "bthd")
     return true;
-  Tensors names;
-  for (const std::string& output : asked) names.cotangents[output];
+  for (const std::string& output : asked)
+    if (is_argument(facts, Part::cotangents, output)) return true;
   for (const auto& [name, tensor] : tensors)
-    if (name.starts_with("d_"))
-      names.cotangents[name.substr(2)];
-    else
-      names.inputs[name];
+    if (name.starts_with("d_") ? is_argument(facts, Part::cotangents, name.substr(2))
+                               : is_argument(facts, Part::inputs, name))
+      return true;
   // `scale` in place of `bandwidth` is no argument: plain cases know it, too.
-  Json others_params = params;
-  others_params.erase("scale");
-  const Json plain = {{"mechanism", facts.name}, {"params", others_params}};
-  return has_arguments(Given(plain, names), facts);
+  for (const auto& [name, value] : params.items())
+    if (name != "scale" && is_argument(facts, Part::params, name)) return true;
+  return false;
 }
 
 /// Params of a file, which may have a list.
@@ -266,19 +264,13 @@ Params params_of_file(const Json& object) {
 }
 
 void require_known_names(const ProblemFile& file, const std::string& where) {
-  const auto known_to = [](const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
-    return std::any_of(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
-  };
-  const auto argument = [](std::string_view name) {
-    return std::any_of(all_arguments().begin(), all_arguments().end(), [&](const auto& a) { return a.name == name; });
-  };
   const auto check = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields, const char* prefix) {
     std::vector<std::string> names;
     for (const auto& r : fields)
       if (r.field.place == Field::Place::input) names.push_back(text(prefix, r.field.name));
     for (const auto& [name, array] : arrays)
-      require(known_to(fields, name) || argument(name), where, ": tensor ", prefix, name, ": unknown to ",
-              without_suffix(file.room->name), did_you_mean(prefix + name, names));
+      require(find_field(fields, name) != nullptr || is_argument(name), where, ": tensor ", prefix, name,
+              ": unknown to ", without_suffix(file.room->name), did_you_mean(prefix + name, names));
   };
   check(file.problem.inputs, file.room->inputs(), "");
   check(file.problem.cotangents, file.room->outputs(), "d_");

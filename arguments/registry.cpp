@@ -207,14 +207,19 @@ std::vector<std::string> own_names(const Facts& facts, Part part) {
   return names;
 }
 
-bool has_arguments(const Given& given, const Facts& facts) {
-  if (facts.family == Family::convolution || facts.family == Family::norm || facts.family == Family::quantizer)
-    return true;
-  if (facts.room == nullptr) return false;
-  return std::any_of(std::begin(table), std::end(table), [&](const Argument& argument) {
-    return is_word(given.names(name_of(argument.part)), argument.name) &&
-           !is_word(own_names(facts, argument.part), argument.name);
-  });
+bool takes_argument(const Facts& facts, std::string_view name) {
+  return std::any_of(std::begin(table), std::end(table),
+                     [&](const Argument& a) { return a.name == name && why_not(facts, a).empty(); });
+}
+
+bool is_argument(std::string_view name) {
+  return std::any_of(std::begin(table), std::end(table), [&](const Argument& a) { return a.name == name; });
+}
+
+bool is_argument(const Facts& facts, Part part, std::string_view name) {
+  return std::any_of(std::begin(table), std::end(table),
+                     [&](const Argument& argument) { return argument.name == name && argument.part == part; }) &&
+         !is_word(own_names(facts, part), name);
 }
 
 void admit_names(const Given& given, const Facts& facts) {

@@ -57,12 +57,16 @@ std::span<const Argument> all_arguments();
 
 /// Why the mechanism does not take it; "" if it does.
 std::string why_not(const Facts& facts, const Argument& argument);
+/// Whether the mechanism takes an argument of that name.
+bool takes_argument(const Facts& facts, std::string_view name);
+/// Whether an argument has that name.
+bool is_argument(std::string_view name);
 
 /// The names that the mechanism has without any argument.
 std::vector<std::string> own_names(const Facts& facts, Part part);
 
-/// Whether the record says something that its mechanism's room does not know, and the table does.
-bool has_arguments(const Given& given, const Facts& facts);
+/// Whether the mechanism's room does not know that name, and the table does.
+bool is_argument(const Facts& facts, Part part, std::string_view name);
 
 /// Refuses names that the mechanism does not take, with the reason, and names that nobody knows.
 void admit_names(const Given& given, const Facts& facts);

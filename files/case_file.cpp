@@ -269,9 +269,11 @@ std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::stri
 }
 
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {
-  if (c.refusal) return *c.refusal;
+  const bool has_arguments = arguments::has_arguments(c);
+  if (c.refusal && !has_arguments) return *c.refusal;
   CaseResult result;
   CaseResult refused = attempt([&] {
+    if (has_arguments) return void(result.answer = arguments::answer_with_arguments(c, options));
     const auto room = find_room(c.problem.mechanism);
     if (room == nullptr) throw unknown_mechanism(c.problem.mechanism);
     result.answer = room->decimals(c.problem, options);

@@ -67,7 +67,16 @@ std::shared_ptr<const Room> room_named(std::string_view name, std::string_view f
 /// All of them, as above; those of mechanisms.def if there is no name.
 std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag);
 
-/// Answers one case. Never throws for anything in the case: an unknown mechanism is UNSUPPORTED.
+namespace arguments {
+/// Whether the record says something that its mechanism's room does not know, and the table of arguments does. Defined
+/// in arguments/answer.cpp.
+bool has_arguments(const Case& c);
+/// The answer to such a case. Throws Refusal.
+Decimals answer_with_arguments(const Case& c, const DecimalOptions& options);
+}  // namespace arguments
+
+/// Answers one case, with arguments or without. Never throws for anything in the case: an unknown mechanism is
+/// UNSUPPORTED.
 CaseResult answer_case(const Case& c, const DecimalOptions& options);
 
 /// The record of `c` with its result.

@@ -75,7 +75,7 @@ void InputFile::wait_for_writer() {
     const ssize_t got = read(file_, &first, 1);
     if (got > 0) return void(pending_ = first);
     if (got < 0 && errno == EAGAIN) return;  // somebody will
-    require(std::chrono::steady_clock::now() < end, path_, ": cannot be read: a pipe that nobody writes to");
+    require(std::chrono::steady_clock::now() < end, path_, ": cannot be read: a pipe that no program writes to");
   }
 }
 

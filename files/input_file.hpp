@@ -11,7 +11,7 @@ namespace assay {
 /// begins with the path.
 class InputFile {
  public:
-  /// Refuses folders and devices, some of which never end, and a pipe that nobody writes to within a second.
+  /// Refuses folders and devices, some of which never end, and a pipe that no program writes to within a second.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
   InputFile(InputFile&&) = delete;

@@ -21,11 +21,6 @@ namespace {
 
 using Fields = std::vector<RoomFacts::Ranked>;
 
-const RoomFacts::Ranked* find(const Fields& fields, std::string_view name) {
-  const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
-  return it == fields.end() ? nullptr : &*it;
-}
-
 // ---- reading
 
 /// What a tensor of that name is to a room: an input or, with d_ in front, the cotangent of an output.
@@ -35,9 +30,9 @@ struct Role {
 };
 
 Role role_of(const Fields& inputs, const Fields& outputs, std::string_view name) {
-  const RoomFacts::Ranked* input = find(inputs, name);
+  const RoomFacts::Ranked* input = find_field(inputs, name);
   if (input != nullptr && input->field.place == Field::Place::input) return {input, false};
-  if (name.starts_with("d_")) return {find(outputs, name.substr(2)), true};
+  if (name.starts_with("d_")) return {find_field(outputs, name.substr(2)), true};
   return {};
 }
 
@@ -97,7 +92,7 @@ class Reader {
   /// file has.
   void count() {
     if (!seen_.empty()) to_.batch = seen_.front().layout.batch();
-    if (is_unlisted(to_.room->name)) return count_any();
+    if (to_.room->is_program()) return count_any();
     const Seen* own = count(Field::Heads::own);
     const Seen* shared = count(Field::Heads::shared);
     if (own != nullptr) to_.heads = own->layout.heads();
@@ -206,8 +201,8 @@ std::string in_terms_of(const ProblemFile& file, const std::string& message) {
   const std::string name(rest.substr(0, rest.find_first_of("[: ")));
   rest.remove_prefix(name.size());
   const Fields inputs = file.room->inputs(), outputs = file.room->outputs();
-  const RoomFacts::Ranked* ranked = cotangent ? nullptr : find(inputs, name);
-  if (ranked == nullptr && !gradient) ranked = find(outputs, name);
+  const RoomFacts::Ranked* ranked = cotangent ? nullptr : find_field(inputs, name);
+  if (ranked == nullptr && !gradient) ranked = find_field(outputs, name);
   if (ranked == nullptr) return message;
   const std::string shown = (cotangent || gradient ? "d_" : "") + name;
   std::string untouched = shown + std::string(rest);
@@ -401,8 +396,8 @@ CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int
 
 RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor) {
   const Fields inputs = room.inputs(), outputs = room.outputs();
-  const RoomFacts::Ranked* ranked = find(outputs, tensor);
-  if (ranked == nullptr && tensor.starts_with("d_")) ranked = find(inputs, tensor.substr(2));
+  const RoomFacts::Ranked* ranked = find_field(outputs, tensor);
+  if (ranked == nullptr && tensor.starts_with("d_")) ranked = find_field(inputs, tensor.substr(2));
   require(ranked != nullptr, tensor, ": unknown to ", room.name);
   return *ranked;
 }

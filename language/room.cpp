@@ -21,11 +21,15 @@ namespace {
 
 // ---- what rooms say of their tensors
 
+/// Whether T counts queries, and S the keys.
+bool has_keys(const Mechanism& mechanism) {
+  return mechanism.tokens.contains("S") && std::ranges::any_of(mechanism.program.inputs, [](const Input& input) {
+           return std::ranges::any_of(input.type.axes, [](const Dim& dim) { return dim.name == "S"; });
+         });
+}
+
 assay::Axis axis_of(const Mechanism& mechanism, const Dim& dim) {
-  bool has_keys = false;
-  for (const Input& input : mechanism.program.inputs)
-    for (const Dim& one : input.type.axes) has_keys = has_keys || (one.name == "S" && mechanism.tokens.contains("S"));
-  if (dim.name == "T" && has_keys) return Axis::query_len;
+  if (dim.name == "T" && has_keys(mechanism)) return Axis::query_len;
   if (dim.name == "K") return Axis::key_dim;
   if (dim.name == "V") return Axis::value_dim;
   if (dim.name == "D") return Axis::model_dim;
@@ -84,12 +88,11 @@ int chunk_of(const Mechanism& mechanism, const Dim& dim) {
 /// T takes, any other name as long as K; 0 where nothing but what may be missing has it.
 class Lengths {
  public:
-  Lengths(const Mechanism& mechanism, const Shape& shape) : mechanism_(mechanism), shape_(shape) {
+  Lengths(const Mechanism& mechanism, const Shape& shape)
+      : mechanism_(mechanism), shape_(shape), has_keys_(has_keys(mechanism)) {
     for (const Input& input : mechanism.program.inputs)
-      for (const Dim& dim : input.type.axes) {
-        has_keys_ = has_keys_ || (dim.name == "S" && mechanism.tokens.contains("S"));
+      for (const Dim& dim : input.type.axes)
         if (!input.missing) needed_.insert(dim.name);
-      }
   }
 
   int operator()(const Dim& dim) const {
@@ -106,7 +109,7 @@ class Lengths {
  private:
   const Mechanism& mechanism_;
   Shape shape_;
-  bool has_keys_ = false;
+  bool has_keys_;
   std::set<std::string> needed_;
 };
 
@@ -250,27 +253,22 @@ Problem ProgramRoom::make(const CaseSpec& spec) const {
   const Program& program = mechanism_.program;
   const Lengths length(mechanism_, spec.shape);
   RoomFacts facts{.name = name, .inputs = {}, .outputs = {}};
-  std::vector<std::size_t> odd_inputs, odd_outputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    if (is_plain(mechanism_, program.inputs[i].type))
-      facts.inputs.push_back(inputs_[i]);
-    else if (!program.inputs[i].missing)
-      odd_inputs.push_back(i);
+    if (is_plain(mechanism_, program.inputs[i].type)) facts.inputs.push_back(inputs_[i]);
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    if (is_plain(mechanism_, program.body->result_type(i)))
-      facts.outputs.push_back(outputs_[i]);
-    else
-      odd_outputs.push_back(i);
+    if (is_plain(mechanism_, program.body->result_type(i))) facts.outputs.push_back(outputs_[i]);
   Problem problem = make_problem(spec, facts);
-  for (const std::size_t i : odd_inputs)
-    problem.inputs.emplace(program.inputs[i].name,
-                           drawn(spec, name, inputs_[i], program.inputs[i].type, length, false));
-  for (std::size_t i = 0; i < program.inputs.size(); ++i)
-    if (const auto made = problem.inputs.find(program.inputs[i].name); made != problem.inputs.end())
-      follow_hint(spec, program.inputs[i], inputs_[i].field.domain, made->second);
-  for (const std::size_t i : odd_outputs)
-    problem.cotangents.emplace(program.outputs[i],
-                               drawn(spec, name, outputs_[i], program.body->result_type(i), length, true));
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const Input& input = program.inputs[i];
+    if (!input.missing && !is_plain(mechanism_, input.type))
+      problem.inputs.emplace(input.name, drawn(spec, name, inputs_[i], input.type, length, false));
+    if (const auto made = problem.inputs.find(input.name); made != problem.inputs.end())
+      follow_hint(spec, input, inputs_[i].field.domain, made->second);
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    if (!is_plain(mechanism_, program.body->result_type(i)))
+      problem.cotangents.emplace(program.outputs[i],
+                                 drawn(spec, name, outputs_[i], program.body->result_type(i), length, true));
   return problem;
 }
 

@@ -24,11 +24,6 @@ struct Misread {
   bool may_say_nothing = false;  ///< whether it may be what holds without saying: then it is no error
 };
 
-bool is_argument(std::string_view name) {
-  const auto all = arguments::all_arguments();
-  return std::any_of(all.begin(), all.end(), [&](const arguments::Argument& a) { return a.name == name; });
-}
-
 /// "causal", "bthd"; not "30", which a file has as a word, too.
 bool is_word(const Param& value) {
   const auto* word = std::get_if<std::string>(&value);
@@ -72,7 +67,7 @@ std::vector<Misread> misread(const ProblemFile& file) {
     list.push_back({name + " left out", without(right, name), is_word(value) && name != "l2_norm"});
   }
   for (const auto& [name, array] : right.inputs) {
-    if (is_argument(name)) list.push_back({name + " left out", without(right, name), false});
+    if (arguments::is_argument(name)) list.push_back({name + " left out", without(right, name), false});
     const auto stored = file.dtypes.find(name);
     if (stored == file.dtypes.end() || !(unit_roundoff(Format::bf16) > unit_roundoff(stored->second))) continue;
     Misread rounded{name + " in bf16", right, false};

@@ -9,10 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <set>
+#include <system_error>
 #include <type_traits>
 
 #include "files/descriptor.hpp"
@@ -38,6 +42,18 @@ std::filesystem::path cache_folder() {
   if (const auto own = absolute("XDG_CACHE_HOME"); !own.empty()) return own / "assay";
   if (const auto home = absolute("HOME"); !home.empty()) return home / ".cache" / "assay";
   return {};
+}
+
+std::uintmax_t bound_of_setting() {
+  constexpr std::uintmax_t megabyte = 1'000'000, most = 1'000'000'000;
+  const char* said = std::getenv("ASSAY_CACHE_MB");
+  if (said == nullptr || *said == '\0') return cache_bound;
+  const char* past = said + std::strlen(said);
+  std::uintmax_t megabytes = 0;
+  const auto [end, error] = std::from_chars(said, past, megabytes);
+  require(error == std::errc{} && end == past && megabytes <= most,
+          "ASSAY_CACHE_MB: expected a number of megabytes, such as 4000, got '", said, "'");
+  return megabytes * megabyte;
 }
 
 /// The build id of a file that is loaded: a digest of its contents, which the linker makes. "" where it has none.
@@ -110,7 +126,7 @@ bool make_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Cache::Cache() : Cache(cache_folder()) {}
+Cache::Cache() : Cache(cache_folder(), bound_of_setting()) {}
 
 Cache::Cache(std::filesystem::path folder, std::uintmax_t bound)
     : folder_(std::move(folder)), bound_(bound), program_(program_identity()) {
@@ -156,7 +172,7 @@ void Cache::keep(const std::string& what, std::string_view bytes) {
   trim();
 }
 
-void Cache::trim() const {
+void Cache::trim() {
   struct Known {
     std::filesystem::path path;
     std::int64_t used;
@@ -174,7 +190,7 @@ void Cache::trim() const {
   std::sort(files.begin(), files.end(), [](const Known& a, const Known& b) { return a.used < b.used; });
   for (const Known& file : files) {
     if (total <= bound_) break;
-    if (::unlink(file.path.c_str()) == 0) total -= file.size;
+    if (::unlink(file.path.c_str()) == 0) total -= file.size, ++dropped_;
   }
 }
 
@@ -229,7 +245,13 @@ template <class T>
 constexpr bool has_parts =
     std::is_same_v<T, Oracle::Tensor> || std::is_same_v<T, Expectation> || std::is_same_v<T, Expected>;
 
-/// Values one after the other, as this machine has them.
+/// Whether a float is that very number.
+bool is_float(double x) {
+  if (std::isinf(x)) return true;
+  return std::fabs(x) <= std::numeric_limits<float>::max() && static_cast<double>(static_cast<float>(x)) == x;
+}
+
+/// Values one after the other, as this machine has them; a list of numbers that floats hold, as floats.
 class Packer {
  public:
   template <class T>
@@ -243,6 +265,11 @@ class Packer {
   }
   template <class T>
   void put(const std::vector<T>& list) {
+    if constexpr (std::is_same_v<T, double>) {
+      const bool narrow = std::all_of(list.begin(), list.end(), is_float);
+      put(narrow);
+      if (narrow) return put(std::vector<float>(list.begin(), list.end()));
+    }
     put(list.size());
     if constexpr (std::is_trivially_copyable_v<T>)
       bytes_.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
@@ -275,6 +302,15 @@ class Unpacker {
   }
   template <class T>
   void get(std::vector<T>& list) {
+    if constexpr (std::is_same_v<T, double>) {
+      bool narrow = false;
+      get(narrow);
+      if (narrow) {
+        std::vector<float> kept;
+        get(kept);
+        return list.assign(kept.begin(), kept.end());
+      }
+    }
     std::size_t n = 0;
     get(n);
     if (n > bytes_.size()) throw std::runtime_error("cut off");

@@ -14,7 +14,7 @@
 
 namespace assay {
 
-/// All files together; the oldest go first.
+/// All files together, unless ASSAY_CACHE_MB says another number of megabytes; the oldest go first.
 inline constexpr std::uintmax_t cache_bound = std::uintmax_t{1} << 30;
 
 /// Keeps bytes by the digest of what they were computed from and of this very program and its libraries. Whatever is
@@ -23,7 +23,7 @@ inline constexpr std::uintmax_t cache_bound = std::uintmax_t{1} << 30;
 /// meanwhile cannot put anything there.
 class Cache {
  public:
-  /// In $XDG_CACHE_HOME/assay, or in ~/.cache/assay.
+  /// In $XDG_CACHE_HOME/assay, or in ~/.cache/assay. Throws InputError where ASSAY_CACHE_MB is no number.
   Cache();
   /// In that folder; "": nothing is kept.
   explicit Cache(std::filesystem::path folder, std::uintmax_t bound = cache_bound);
@@ -34,16 +34,19 @@ class Cache {
 
   int hits() const { return hits_; }
   int misses() const { return misses_; }
+  /// Files that made room for what this object kept.
+  int dropped() const { return dropped_; }
+  std::uintmax_t bound() const { return bound_; }
 
  private:
   std::filesystem::path file_of(const std::string& what) const;
-  void trim() const;
+  void trim();
 
   std::filesystem::path folder_;
   std::uintmax_t bound_;
   std::int64_t made_ = 0;  ///< in nanoseconds since the epoch
   std::string program_;
-  int hits_ = 0, misses_ = 0;
+  int hits_ = 0, misses_ = 0, dropped_ = 0;
 };
 
 /// The digest of everything that fixes an answer.

@@ -10,7 +10,6 @@
 #include "files/shown.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/second_form.hpp"
 #include "judge/forms/sequential.hpp"
 #include "judge/programs/program_form.hpp"
 #include "oracles/core/room.hpp"
@@ -23,11 +22,12 @@ namespace {
 /// if it has none else.
 const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
   const std::string& mechanism = file.problem.mechanism;
+  if (file.room == nullptr) throw InputError(text(where, ": ", unknown_mechanism(mechanism).what()));
+  if (file.room->is_program()) return nullptr;
+  if (file.has_arguments()) return find_argument_forms(mechanism);
   const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
-  if (kernels == nullptr && is_unlisted(mechanism)) return find_argument_forms(mechanism);
-  require(kernels != nullptr || file.room == nullptr, where, ": ", mechanism,
+  require(kernels != nullptr, where, ": ", mechanism,
           " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
-  require(kernels != nullptr, where, ": ", unknown_mechanism(mechanism).what());
   return kernels;
 }
 
@@ -198,7 +198,7 @@ Decides CaseTrial::decides() const {
   // Of a program a form is the full judge, with its own sites.
   const bool asked =
       !standard_.contract.empty() || !standard_.tile.empty() || (kernels_ == nullptr && !standard_.form.empty());
-  return asked || !has_model(file_.problem.mechanism) ? Decides::contract : Decides::model;
+  return asked ? Decides::contract : Decides::model;
 }
 
 /// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
@@ -246,9 +246,7 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
   const auto is_answered = [&](const std::string& tensor) {
     const bool gradient = tensor.starts_with("d_");
     const auto fields = gradient ? file_.room->inputs() : file_.room->outputs();
-    return (gradients || !gradient) && std::any_of(fields.begin(), fields.end(), [&](const RoomFacts::Ranked& ranked) {
-             return ranked.field.name == std::string_view(tensor).substr(gradient ? 2 : 0);
-           });
+    return (gradients || !gradient) && find_field(fields, std::string_view(tensor).substr(gradient ? 2 : 0)) != nullptr;
   };
   return std::all_of(tensors.begin(), tensors.end(), is_answered);
 }
@@ -296,21 +294,6 @@ const KernelForm* CaseTrial::second_form() const {
   return fits ? form : nullptr;
 }
 
-/// Rows of the tensors that no contract judges.
-std::vector<ReportRow> CaseTrial::unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const {
-  std::vector<ReportRow> rows;
-  row.mechanism = file_.problem.mechanism, row.form = "any", row.tile = "none";
-  row.precision = name_of(kernel_.precision), row.contract = contract_.name;
-  row.judgement.verdict = Verdict::unsupported, row.judgement.reason = unfit_;
-  for (const auto& [name, truth] : oracle_.tensors) {
-    if (truth.value.empty() || (wanted && !wanted(name))) continue;
-    row.tensor = name, row.extents = truth.shape;
-    row.place = file_.places_in_file(name, truth.shape);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
 Trial CaseTrial::trial_of(const GivenAnswer& got) const {
   return {.room = *file_.room,
           .kernel = kernel_,
@@ -327,7 +310,8 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .both = standard_.both,
           .is_sample = file_.parts.has_value(),
           .cache = cache_,
-          .digest = digest_};
+          .digest = digest_,
+          .unfit = unfit_};
 }
 
 ReportRow CaseTrial::common_row(const std::string& command) const {
@@ -367,6 +351,22 @@ const Contract* CaseTrial::other_contract(const GivenAnswer& got, const std::fun
   return nullptr;
 }
 
+std::vector<std::string> CaseTrial::kept_contracts(const GivenAnswer& got,
+                                                   const std::function<bool(const std::string&)>& wanted,
+                                                   const std::function<bool()>& stop) const {
+  const Trial trial = trial_of(got);
+  OtherContracts others;
+  std::vector<std::string> names;
+  for (const Contract* contract : others.known(trial, kernel_.precision)) {
+    if (stop()) break;
+    const std::vector<ReportRow>& rows =
+        others.rows(*contract, trial, common_row(""), got.answer, present(got, wanted));
+    if (std::all_of(rows.begin(), rows.end(), [](const ReportRow& row) { return passes(row.judgement.verdict); }))
+      names.push_back(contract->name);
+  }
+  return names;
+}
+
 std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                         const std::string& command, OtherContracts* others, const Phase& phase) const {
   const ReportRow row = common_row(command);
@@ -375,10 +375,7 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
   OtherContracts own;
   std::vector<ReportRow> rows;
   try {
-    if (kernel_.form == nullptr)
-      judge_by_model_alone(trial, rows = unjudged(row, present(got, wanted)), got.answer);
-    else
-      rows = judge_by_both(trial, row, got.answer, present(got, wanted), decides(), others != nullptr ? *others : own);
+    rows = judge_by_both(trial, row, got.answer, present(got, wanted), decides(), others != nullptr ? *others : own);
   } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
     throw InputError(where_ + ": " + error.what());
   }

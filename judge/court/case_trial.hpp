@@ -53,8 +53,8 @@ class CaseTrial {
   Shape shape() const;
   /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
-  /// A contract that was asked for decides, and so does a tile shape, which only contracts know, a form of a program,
-  /// and what there is where there is no model; else the model.
+  /// A contract that was asked for decides, and so does a tile shape, which only contracts know, and a form of a
+  /// program; else the model.
   Decides decides() const;
   /// Whether the form is a program that its user wrote.
   bool is_by_program() const { return kernels_ == nullptr && kernel_.form != nullptr; }
@@ -81,6 +81,9 @@ class CaseTrial {
   /// A named contract under which none of these tensors fails, if there is one; null, too, once `stop` says so.
   const Contract* other_contract(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                  OtherContracts& others, const std::function<bool()>& stop) const;
+  /// The named contracts, beside its own, under which all of these tensors pass; those that `stop` leaves time for.
+  std::vector<std::string> kept_contracts(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
+                                          const std::function<bool()>& stop) const;
 
  private:
   void choose_form();
@@ -88,7 +91,6 @@ class CaseTrial {
   const KernelForm* second_form() const;
   Trial trial_of(const GivenAnswer& got) const;
   ReportRow common_row(const std::string& command) const;
-  std::vector<ReportRow> unjudged(ReportRow row, const std::function<bool(const std::string&)>& wanted) const;
 
   Standard standard_;
   std::string where_;

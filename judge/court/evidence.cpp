@@ -7,17 +7,18 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
-#include "judge/court/second_form.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/spread.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/locate.hpp"
+#include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 
 namespace assay {
@@ -28,11 +29,14 @@ constexpr std::size_t single_numbers = 8;
 
 std::string times(double x) { return fmt::format("{:.{}f} times", x, x < 10 ? 1 : 0); }
 
-Weighed weighed_of(const Judgement& j, double factor = 1) { return {j.verdict, j.excess * factor, j.reason}; }
+/// The judgement with its advice as the end of its reason.
+Judgement with_advice(Judgement j) {
+  if (!j.advice.empty()) j.reason += "; " + std::exchange(j.advice, {});
+  return j;
+}
 
-/// The judgement takes the row over.
-void rest_on(ReportRow& row, std::string evidence, const Judgement& judgement) {
-  row.evidence = std::move(evidence), row.judgement = judgement;
+Weighed weighed_of(const Judgement& j, double factor = 1) {
+  return {j.verdict, j.excess * factor, with_advice(j).reason};
 }
 
 /// The same trial under that kernel's contract.
@@ -43,48 +47,65 @@ Trial under(const Trial& trial, const KernelUnderTest& kernel) {
   return other;
 }
 
+/// The rows of Trial::second for those tensors that the contract rejects in the tile program's form: a kernel whose
+/// form is not known may be of either. It is run when it is first asked for. Refers to what it is made of.
+class SecondForm {
+ public:
+  SecondForm(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got) : trial_(trial), got_(got) {
+    if (trial.second == nullptr || trial.kernel.form == nullptr) return;
+    for (const ReportRow& row : rows) {
+      // What no form allows needs no second one.
+      if (row.judgement.verdict != Verdict::fail || (trial.strict_dtypes && !row.stored.empty())) continue;
+      rejected_.insert(row.tensor), blank_ = row;
+    }
+    blank_.by_model.reset(), blank_.by_contract.reset(), blank_.evidence.clear(), blank_.detects.reset();
+  }
+
+  /// The row of that tensor if it passes in the second form, or null.
+  const ReportRow* passing(const std::string& tensor) {
+    if (!rejected_.contains(tensor)) return nullptr;
+    if (!judged_) judge();
+    const auto found = std::find_if(judged_->begin(), judged_->end(), [&](const ReportRow& row) {
+      return row.tensor == tensor && row.judgement.verdict == Verdict::pass;
+    });
+    return found == judged_->end() ? nullptr : &*found;
+  }
+
+ private:
+  void judge() {
+    Trial second = trial_;
+    second.kernel.form = trial_.second, second.kernel.tile = 0;
+    second.tiles.clear(), second.second = nullptr, second.phase = {};
+    second.detects = false;
+    ReportRow row = blank_;
+    const std::string first = text("--form ", row.form, ' ');
+    if (const std::size_t at = row.command.find(first); at != std::string::npos)
+      row.command.replace(at, first.size(), text("--form ", trial_.second->name, ' '));
+    row.form = trial_.second->name;
+    judged_ = judge_rows(second, row, got_, [&](const std::string& name) { return rejected_.contains(name); });
+  }
+
+  const Trial& trial_;
+  const Answer& got_;
+  ReportRow blank_;
+  std::set<std::string> rejected_;
+  std::optional<std::vector<ReportRow>> judged_;
+};
+
 /// Searches the other contracts for one under which a tensor passes.
 using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
 
-/// The model decides, and what it leaves open a contract may still explain. What no algorithm answers none explains.
-void let_model_decide(ReportRow& row, const Judgement& by_model, const PassingRow& passing, SecondForm& second) {
-  const Judgement by_contract = row.judgement;
-  // The draws do not know every way to sum, and small elements behind a closed gate show it. Who leaves half of all of
-  // the contract's limits unused, those of root mean squares and of sums over slices among them, keeps the contract.
-  constexpr double wide_margin = 0.5;
-  if (by_model.verdict == Verdict::fail && by_contract.verdict == Verdict::pass && by_contract.excess <= wide_margin)
-    return rest_on(row, "contract " + row.contract, by_contract);
-  rest_on(row, "model", by_model);
-  if (by_model.verdict == Verdict::fail && passing && by_contract.verdict == Verdict::pass)
-    row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
-  if (passes(by_model.verdict) || by_model.verdict == Verdict::fail || !passing) return;
-  if (by_contract.verdict == Verdict::pass) return rest_on(row, "contract " + row.contract, by_contract);
-  if (by_model.verdict == Verdict::vacuous) return;
-  if (const ReportRow* found = second.passing(row.tensor)) {
-    rest_on(row, text("contract ", row.contract, ", token by token"), found->judgement);
-    row.by_contract = weighed_of(found->judgement), row.command = found->command;
-    return;
-  }
-  if (const ReportRow* found = passing(row)) {
-    rest_on(row, "contract " + found->contract, found->judgement);
-    row.by_contract = weighed_of(found->judgement);
-  }
-}
-
 /// Of a FAIL by a contract: which of the two kinds it is.
-void say_which(ReportRow& row, double factor) {
-  const bool of_program = is_unlisted(row.mechanism) && row.title.empty();
-  row.evidence = of_program ? text("form ", row.form, ", ", row.contract) : "contract " + row.contract;
-  if (row.judgement.verdict != Verdict::fail || !row.by_model) return;
-  const Weighed& model = *row.by_model;
-  if (passes(model.verdict))
-    row.judgement.reason += text("; within any algorithm's error (", times(model.excess), " its own roundings, up to ",
+void say_which(ReportRow& row, const Judgement& by_model, double factor) {
+  if (row.judgement.verdict != Verdict::fail) return;
+  const double excess = by_model.excess * factor;
+  if (passes(by_model.verdict))
+    row.judgement.reason += text("; within any algorithm's error (", times(excess), " its own roundings, up to ",
                                  factor, " pass), beyond contract ", row.contract);
-  else if (model.verdict == Verdict::fail)
-    row.judgement.reason += text("; beyond any algorithm (", times(model.excess), " what the precision rounds)");
-  else if (model.verdict == Verdict::undecided)  // its reason, without the advice to ask for a contract
-    row.judgement.reason += text("; left open by the model (", model.reason.substr(0, model.reason.rfind("; ")),
-                                 "), beyond contract ", row.contract);
+  else if (by_model.verdict == Verdict::fail)
+    row.judgement.reason += text("; beyond any algorithm (", times(excess), " what the precision rounds)");
+  else if (by_model.verdict == Verdict::undecided)
+    row.judgement.reason += text("; left open by the model (", by_model.reason, "), beyond contract ", row.contract);
 }
 
 /// Of FAILs by a contract that are not beyond any algorithm: another one with a name that allows them.
@@ -146,7 +167,7 @@ class ModelTrial {
       const Expected* found = expected(row);
       if (found == nullptr) return nullptr;
       judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
-                                 !is_unlisted(trial_.room.name));
+                                 find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
       expected_ = by_model();
@@ -240,14 +261,18 @@ class ModelTrial {
       Named<Expected> list = expect_by_model(
           sharp_ ? oracle_of(trial_.room, trial_.problem, 4) : trial_.oracle, runs_,
           [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms, trial_.kernel.threads);
-      // The truth is kept already.
-      for (auto& [name, expected] : list)
+      // The truth is kept already, and reach follows from freedom.
+      for (auto& [name, expected] : list) {
+        expected.reach.clear();
         if (!sharp_) expected.value.clear(), expected.bound.clear();
+      }
       return list;
     });
-    for (auto& [name, expected] : kept)
+    for (auto& [name, expected] : kept) {
+      set_reach(expected, model_factor(runs_.precision).passes);
       for (const auto& [tensor, truth] : trial_.oracle.tensors)
         if (!sharp_ && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
+    }
     return kept;
   }
 
@@ -362,21 +387,49 @@ void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_
   for (ReportRow& row : rows) row.detects = seen;
 }
 
+/// The row's verdict is the model's.
+void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
+                   const std::vector<double>& got) {
+  row.judgement = with_advice(j);
+  if (j.verdict == Verdict::fail && row.by_contract && row.by_contract->verdict == Verdict::pass)
+    row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
+  row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
+  row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
+  if (j.verdict == Verdict::fail)
+    show_where(row, axes_in_trial(trial, row.tensor, expected.shape),
+               deviations_of(widened(expected, model_factor(trial.kernel.precision).passes), got));
+}
+
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
 void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
   const double factor = model_factor(trial.kernel.precision).passes;
-  // The contract was asked where sigma was learnt from draws of it.
-  if (row.draws > 0) row.by_contract = weighed_of(row.judgement);
+  const Judgement by_contract = row.judgement;
+  const bool was_asked = row.draws > 0;  // sigma was learnt from draws of the contract
+  if (was_asked) row.by_contract = weighed_of(by_contract);
   row.by_model = weighed_of(j, factor);
-  if (decides == Decides::contract) return say_which(row, factor);
-  if (trial.strict_dtypes && !row.stored.empty()) return;  // refused, whatever it is worth
-  let_model_decide(row, j, passing, second);
-  if (row.evidence != "model") return;
-  row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
-  row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
-  if (j.verdict == Verdict::fail)
-    show_where(row, axes_in_trial(trial, row.tensor, expected.shape), deviations_of(widened(expected, factor), got));
+  // Its dtype is refused, whatever it is worth.
+  if (decides == Decides::model && trial.strict_dtypes && !row.stored.empty()) return;
+  const ReportRow* other = nullptr;
+  const Basis basis = decide(
+      decides, j, was_asked ? &by_contract : nullptr, [&] { return (other = second.passing(row.tensor)) != nullptr; },
+      [&] { return (other = passing(row)) != nullptr; });
+  if (other != nullptr) row.judgement = other->judgement, row.by_contract = weighed_of(other->judgement);
+  switch (basis) {
+    case Basis::model:
+      return rest_on_model(trial, row, j, expected, draws, got);
+    case Basis::contract:
+      row.evidence =
+          trial.room.is_program() ? text("form ", row.form, ", ", row.contract) : text("contract ", row.contract);
+      if (decides == Decides::contract) say_which(row, j, factor);
+      return;
+    case Basis::second_form:
+      row.evidence = text("contract ", row.contract, ", token by token"), row.command = other->command;
+      return;
+    case Basis::other_contract:
+      row.evidence = text("contract ", other->contract);
+      return;
+  }
 }
 
 void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides,
@@ -401,10 +454,11 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
 std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
                                      const std::function<bool(const std::string&)>& wanted, Decides decides,
                                      OtherContracts& others) {
-  const bool by_model = decides == Decides::model && has_model(trial.room.name);
+  const bool by_model = decides == Decides::model;
   std::vector<ReportRow> rows = by_model ? blank_rows(trial, row, wanted) : judge_rows(trial, row, got, wanted);
-  if (decides == Decides::contract) allow_second_form(trial, rows, got);
-  if (!has_model(trial.room.name)) return rows;
+  if (SecondForm second(trial, rows, got); decides == Decides::contract)
+    for (ReportRow& judged : rows)
+      if (const ReportRow* allowed = second.passing(judged.tensor)) judged = *allowed;
   const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
     for (const Contract* contract : others.known(trial, trial.kernel.precision))
       for (const ReportRow& found : others.rows(*contract, trial, row, got, wanted))
@@ -412,14 +466,11 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
     return nullptr;
   };
   ByContract asked;
-  if (by_model) asked = [&] { return judge_rows(under(trial, trial.kernel), row, got, wanted); };
+  if (by_model && trial.kernel.form != nullptr)
+    asked = [&] { return judge_rows(under(trial, trial.kernel), row, got, wanted); };
   weigh_all(trial, rows, got, decides, passing, asked);
   if (decides == Decides::contract) say_who_allows(rows, passing);
   return rows;
-}
-
-void judge_by_model_alone(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got) {
-  if (has_model(trial.room.name)) weigh_all(trial, rows, got, Decides::model, {}, {});
 }
 
 }  // namespace assay

@@ -7,11 +7,9 @@
 
 #include "judge/court/judge_rows.hpp"
 #include "judge/sigma/model.hpp"
+#include "judge/verdict/decide.hpp"
 
 namespace assay {
-
-/// Which evidence a verdict rests on.
-enum class Decides { model, contract };
 
 /// The rows of an answer under other named contracts than that of its trial: each is run once, when it is first asked.
 class OtherContracts {
@@ -33,11 +31,9 @@ class OtherContracts {
 
 /// Judges an answer, one row for each tensor of the oracle that `wanted` holds. Where the model decides, the contract
 /// is asked only where a tensor is left open or the trial asks for both: such a tensor passes if it passes under that,
-/// or under another named contract of the precision. Where the room has no model the contract decides alone.
+/// or under another named contract of the precision. A kernel without a form the model judges alone.
 std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, const Answer& got,
                                      const std::function<bool(const std::string&)>& wanted, Decides decides,
                                      OtherContracts& others);
-/// As above, of rows that no contract judges.
-void judge_by_model_alone(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got);
 
 }  // namespace assay

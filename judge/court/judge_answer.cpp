@@ -16,9 +16,8 @@ namespace {
 void put_all(TensorFile& to, const Room& room, const std::string& prefix, const Arrays& arrays) {
   for (const auto& [name, array] : arrays) {
     const auto fields = prefix.empty() ? room.inputs() : room.outputs();
-    const auto field = std::find_if(fields.begin(), fields.end(),
-                                    [&n = name](const RoomFacts::Ranked& ranked) { return ranked.field.name == n; });
-    require(field != fields.end(), prefix, name, ": unknown to ", room.name);
+    const RoomFacts::Ranked* field = find_field(fields, name);
+    require(field != nullptr, prefix, name, ": unknown to ", room.name);
     to.put(prefix + name, array, *field, 1, exact_dtype(array));
   }
 }

@@ -176,13 +176,16 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
 }
 
 std::vector<ReportRow> blank_rows(const Trial& trial, ReportRow row, const Wanted& wanted) {
+  const KernelForm* form = trial.kernel.form;
+  const std::string_view name_of_form = form == nullptr ? "any" : form->name;
   row.mechanism = trial.room.name;
-  if (row.form.empty()) row.form = trial.kernel.form->name;
-  if (row.form != trial.kernel.form->name) row.judged_by = trial.kernel.form->name;
-  row.tile = names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
+  if (row.form.empty()) row.form = name_of_form;
+  if (row.form != name_of_form) row.judged_by = name_of_form;
+  row.tile = form == nullptr ? "none" : names_in(tiles_of(trial), [&](int tile) { return name_of_tile(trial, tile); });
   row.precision = name_of(trial.kernel.precision);
   row.contract = trial.kernel.contract == nullptr ? row.precision : trial.kernel.contract->name;
   row.judgement = {}, row.where.clear(), row.stall = 0, row.expected.reset(), row.errors.reset();
+  if (form == nullptr) row.judgement.verdict = Verdict::unsupported, row.judgement.reason = trial.unfit;
   row.stored.clear(), row.stored_by_contract.clear();
   std::vector<ReportRow> rows;
   for (const auto& [name, truth] : trial.oracle.tensors) {

@@ -41,6 +41,7 @@ struct Trial {
   Phase phase = {};                           ///< hears what is being done
   Cache* cache = nullptr;                     ///< where what is learnt is kept, or null
   std::string digest = {};                    ///< of `problem`, if there is a cache
+  std::string unfit = {};                     ///< of a kernel without a form: why there is none
 };
 
 /// What is expected of the kernel in each of the tile shapes that count, before anything is known of an answer: a
@@ -56,8 +57,8 @@ Learnt learn(const Trial& trial, const Wanted& wanted = {});
 /// sequences.
 std::vector<NamedAxis> axes_in_trial(const Trial& trial, const std::string& tensor, const std::vector<int>& shape);
 
-/// One row for each tensor of the oracle that `wanted` holds, before anything is judged: ERROR. `row` says what they
-/// have in common, and its form if it is not the contract's.
+/// One row for each tensor of the oracle that `wanted` holds, before anything is judged: ERROR, or UNSUPPORTED where no
+/// form fits. `row` says what they have in common, and its form if it is not the contract's.
 std::vector<ReportRow> blank_rows(const Trial& trial, ReportRow row, const Wanted& wanted = {});
 
 /// What the kernel's first tile shape answers under its contract, in the order of `oracle`.

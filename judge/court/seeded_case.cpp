@@ -10,7 +10,6 @@
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "files/shown.hpp"
-#include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -25,8 +24,8 @@ void read_words(const std::string& generator, SeededCase& seeded) {
     if (word.size() > 1 && word.front() == '\'' && word.back() == '\'') word = word.substr(1, word.size() - 2);
     if (flag == "--param") seeded.spec.params.insert(param_from(word));
     if (flag == "--fill") seeded.fill.insert(fill_from(word));
-    if (flag == "--with") seeded.with.push_back(with_from(word));
-    if (flag == "--layout") seeded.layout = word;
+    if (flag == "--with") seeded.spec.with.push_back(with_from(word));
+    if (flag == "--layout") seeded.spec.layout = word;
   }
 }
 
@@ -61,29 +60,6 @@ double number_of(const Fill::value_type& filled) {
 
 }  // namespace
 
-Safetensors case_file(const Room& room, const CaseSpec& spec, bool cotangents, std::string_view tool_version) {
-  Problem problem = room.make(spec);
-  TensorFile file;
-  const int batch = spec.shape.batch;
-  for (const RoomFacts::Ranked& ranked : room.inputs())
-    if (const auto it = problem.inputs.find(ranked.field.name); it != problem.inputs.end())
-      file.put(it->first, std::move(it->second), ranked, batch,
-               dtype_of(format_of(ranked.field.domain, spec.precision)));
-  if (cotangents)
-    for (const RoomFacts::Ranked& ranked : room.outputs())
-      if (const auto it = problem.cotangents.find(ranked.field.name); it != problem.cotangents.end())
-        file.put("d_" + it->first, std::move(it->second), ranked, batch, dtype_of(spec.precision));
-  return std::move(file).finish({{"format", "assay-case 1"},
-                                 {"mechanism", language::pinned_name(room)},
-                                 {"params", json_of(problem.params).dump()},
-                                 {"shape", text_of(spec.shape)},
-                                 {"precision", name_of(spec.precision)},
-                                 {"style", std::string(name_of(spec.style))},
-                                 {"seed", std::to_string(spec.seed)},
-                                 {"generator", "assay case " + spec.repro() + (cotangents ? "" : " --no-cotangents")},
-                                 {"tool_version", std::string(tool_version)}});
-}
-
 std::string flags_of(const Fill& fill) {
   std::string flags;
   for (const auto& [name, number] : fill) flags += text(" --fill ", name, '=', number);
@@ -103,23 +79,8 @@ std::pair<std::string, std::string> with_from(const std::string& flag) {
   return {flag.substr(0, equals), equals == std::string::npos ? "" : flag.substr(equals + 1)};
 }
 
-arguments::CaseRequest SeededCase::request() const {
-  return {.mechanism = spec.mechanism,
-          .shape = spec.shape,
-          .precision = spec.precision,
-          .style = style.empty() ? std::string(name_of(spec.style)) : style,
-          .seed = spec.seed,
-          .params = spec.params,
-          .with = with,
-          .layout = layout,
-          .cotangents = cotangents};
-}
-
 Safetensors SeededCase::make() const {
-  const arguments::CaseRequest asked = request();
-  Safetensors file = room == nullptr || arguments::asks_for_arguments(asked)
-                         ? arguments::draw_case(asked, ASSAY_VERSION)
-                         : case_file(*room, spec, cotangents, ASSAY_VERSION);
+  Safetensors file = arguments::draw_case(spec, ASSAY_VERSION);
   if (fill.empty()) return file;
   Json digests = Json::parse(file.metadata.at("sha256"));
   for (const auto& filled : fill) {
@@ -134,13 +95,8 @@ Safetensors SeededCase::make() const {
 }
 
 std::string SeededCase::command(const std::string& path) const {
-  std::string more;
-  for (const auto& [name, value] : with) more += " --with " + shown_word(value.empty() ? name : name + "=" + value);
-  if (layout != "bthd") more += " --layout " + layout;
-  std::string words = spec.repro();
-  if (!style.empty()) words.replace(words.find(" --style ") + 9, name_of(spec.style).size(), style);
-  return "build/assay case " + words + more + flags_of(fill) + (cotangents ? "" : " --no-cotangents") + " -o " +
-         shown_word(path);
+  return text("build/assay case ", spec.repro(), arguments::argument_flags(spec), flags_of(fill),
+              spec.cotangents ? "" : " --no-cotangents", " -o ", shown_word(path));
 }
 
 SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
@@ -158,14 +114,13 @@ SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
       seeded.room == nullptr && arguments::facts_of(seeded.spec.mechanism).family != arguments::Family::other;
   require(seeded.room != nullptr || is_component, stranger, "there is no mechanism ", seeded.spec.mechanism);
   const auto precision = format_from(said("precision"));
-  const auto style = style_from(said("style"));
-  if (!style && arguments::is_argument_style(said("style"))) seeded.style = said("style");
-  require(precision && (style || !seeded.style.empty()), stranger, "its precision or its style is unknown");
+  const bool has_style = arguments::set_style(seeded.spec, said("style"));
+  require(precision && has_style, stranger, "its precision or its style is unknown");
   const std::string seed = said("seed"), generator = said("generator");
   const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), seeded.spec.seed);
   require(error == std::errc{} && end == seed.data() + seed.size(), stranger, "its seed is no number");
-  seeded.spec.precision = *precision, seeded.spec.style = style.value_or(Style::normal);
-  seeded.cotangents = generator.find(" --no-cotangents") == std::string::npos;
+  seeded.spec.precision = *precision;
+  seeded.spec.cotangents = generator.find(" --no-cotangents") == std::string::npos;
   try {
     seeded.spec.shape = shape_from(said("shape"));
     read_words(generator, seeded);

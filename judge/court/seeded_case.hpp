@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "arguments/drawn_case.hpp"
 #include "files/safetensors.hpp"
@@ -12,9 +11,6 @@
 #include "reference/core/inputs.hpp"
 
 namespace assay {
-
-/// The seeded problem of `spec`, in the dtypes of its precision. `tool_version` goes into the metadata.
-Safetensors case_file(const Room& room, const CaseSpec& spec, bool cotangents, std::string_view tool_version);
 
 /// Inputs all of whose numbers are one, by name, as it was typed: "log_mu" is "-0.5".
 using Fill = std::map<std::string, std::string>;
@@ -29,21 +25,13 @@ std::pair<std::string, std::string> with_from(const std::string& flag);
 struct SeededCase {
   std::shared_ptr<const Room> room;  ///< null of a component (docs/arguments.md), which has arguments
   CaseSpec spec;
-  bool cotangents = true;
   Fill fill = {};
-  // Of a case with arguments (docs/arguments.md), beside those that are params:
-  std::vector<std::pair<std::string, std::string>> with = {};  ///< tensors, and what they are: "" drawn
-  std::string style = {};                                      ///< a style of arguments in place of the spec's; or ""
-  std::string layout = "bthd";
 
-  bool has_arguments() const { return arguments::asks_for_arguments(request()); }
+  bool has_arguments() const { return arguments::asks_for_arguments(spec); }
   /// Throws InputError if the case has no input that `fill` names.
   Safetensors make() const;
   /// "build/assay case --mechanism ... -o PATH"
   std::string command(const std::string& path) const;
-
- private:
-  arguments::CaseRequest request() const;
 };
 
 /// What the file was made from. Throws InputError that begins with `flag` and the path unless it says so and holds,

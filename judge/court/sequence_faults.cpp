@@ -75,13 +75,6 @@ struct Rows {
   }
 };
 
-bool takes(const arguments::Facts& facts, std::string_view name) {
-  const auto all = arguments::all_arguments();
-  return name.empty() || std::any_of(all.begin(), all.end(), [&](const arguments::Argument& one) {
-           return one.name == name && arguments::why_not(facts, one).empty();
-         });
-}
-
 /// Every block with one row more, which is the row of the case's tensor behind the last.
 void append_row(Problem& sequence, const arguments::Plan& plan, const arguments::Piece& piece,
                 const std::string& name) {
@@ -200,7 +193,8 @@ std::vector<Mutant> sequence_mutants(std::string_view mechanism, bool gradients)
   std::vector<Mutant> all;
   const auto add = [&](const auto& list) {
     for (const SequenceMutant& one : list)
-      if ((gradients || !one.backward) && takes(facts, one.argument)) all.push_back(one.mutant);
+      if ((gradients || !one.backward) && (one.argument.empty() || arguments::takes_argument(facts, one.argument)))
+        all.push_back(one.mutant);
   };
   if (facts.family == arguments::Family::attention) add(of_scores);
   if (facts.family == arguments::Family::recurrence) add(of_states);

@@ -408,7 +408,7 @@ std::vector<std::string> rounding_sites(const DriftSpec& spec, const Segments& s
   for (int i = 0; i < policy.sites.size; ++i) {
     const auto it = stats.find(policy.sites.entries[i].view());
     // Programs say where they round, and not by how much.
-    if (it != stats.end() && (it->second.error_squared > 0 || is_unlisted(spec.room->name))) names.push_back(it->first);
+    if (it != stats.end() && (it->second.error_squared > 0 || spec.room->is_program())) names.push_back(it->first);
   }
   return names;
 }
@@ -499,16 +499,14 @@ void carry_on(const Room& room, const Problem& before, const Arrays& outputs, Pr
   for (const auto& [from, to] : carried_names(room)) {
     const auto it = outputs.find(from);
     const bool tail = to.starts_with("tail_");
-    if (it == outputs.end() || (!tail && !is_unlisted(room.name) && !before.inputs.contains(to))) continue;
+    if (it == outputs.end() || (!tail && !room.is_program() && !before.inputs.contains(to))) continue;
     next.inputs[to] = it->second;
     has_tail |= tail;
   }
   const bool shifted = room.shifted(next.params);
   const auto fields = room.inputs();
   // A program has such a switch if it says so.
-  const bool starts = !is_unlisted(room.name) || std::any_of(fields.begin(), fields.end(), [](const auto& r) {
-    return r.field.name == "sequence_start";
-  });
+  const bool starts = !room.is_program() || find_field(fields, "sequence_start") != nullptr;
   if (starts && (shifted || has_tail)) next.params["sequence_start"] = false;
   for (const RoomFacts::Ranked& r : fields) {
     constexpr std::string_view carry = "_carry";
@@ -657,7 +655,7 @@ std::string output_of(const Room& room) {
 }
 
 std::string stream_obstacle(const Room& room, const Params& params) {
-  if (is_unlisted(room.name)) {
+  if (room.is_program()) {
     if (output_of(room).empty()) return text(room.name, " has no output with a row for every token");
     return language::stream_obstacle(room);
   }

@@ -216,11 +216,7 @@ std::vector<Mutant> mutants_of(std::string_view mechanism) {
   for (const std::span<const ArgumentFault> faults :
        {std::span<const ArgumentFault>(attention_faults), std::span<const ArgumentFault>(recurrence_faults)})
     for (const ArgumentFault& fault : faults)
-      for (const arguments::Argument& argument : arguments::all_arguments())
-        if (argument.name == fault.argument && arguments::why_not(facts, argument).empty()) {
-          all.push_back(fault.mutant);
-          break;
-        }
+      if (arguments::takes_argument(facts, fault.argument)) all.push_back(fault.mutant);
   return all;
 }
 

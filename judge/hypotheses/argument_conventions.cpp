@@ -38,7 +38,6 @@ void add_values(List& list, const std::string& name, const std::string& what, co
       name);
 }
 
-double scale_of(const Scene& scene) { return scene.number("scale", 1 / scene.number("bandwidth", 1)); }
 void set_scale(Problem& p, double scale) {
   p.params.erase("bandwidth");
   p.params["scale"] = digits(scale);
@@ -147,7 +146,7 @@ void add_settings(List& list, const Scene& scene, const std::map<std::string, st
   }
   if (!params.contains("soft_cap")) return;
   add_capped_mask(list, scene);
-  const double cap = scene.number("soft_cap", 1), scale = scale_of(scene);
+  const double cap = scene.number("soft_cap", 1), scale = scene.scale();
   add_edit(list, "scores not multiplied by the cap again (tanh(s / c))", "scores are c tanh(s / c)",
            [=](Problem& p) { p.params["soft_cap"] = std::string("1"), set_scale(p, scale / cap); });
   add_edit(list, "the cap before the scale (scale c tanh(q k / c))", "cap the scaled scores",
@@ -176,7 +175,7 @@ void rotate(Array& x, std::size_t axis, std::size_t by = 1) {
 
 void add_numbers(List& list, const Scene& scene, const std::string& name) {
   const Array& x = *scene.input(name);
-  const double scale = scale_of(scene);
+  const double scale = scene.scale();
   add_values(list, name, "with the other sign", [](double v) { return -v; });
   add_values(list, name, "in base 2 (ln 2 times it)", [](double v) { return v * ln2; });
   add_values(list, name, "multiplied by log2 e", [](double v) { return v / ln2; });
@@ -342,7 +341,7 @@ Array maxima(const Scene& s, bool with_sink) {
   constexpr double c = 0x1p30;
   Problem p = s.problem;
   p.cotangents.clear();
-  set_scale(p, c * scale_of(s));
+  set_scale(p, c * s.scale());
   if (p.params.contains("soft_cap")) p.params["soft_cap"] = digits(c * s.number("soft_cap", 1));
   if (!with_sink) p.inputs.erase("sink");
   for (const char* name : {"bias", "alibi_slopes", "sink"})
@@ -372,7 +371,7 @@ void add_lse(List& list, const Scene& scene, bool with_sink) {
   from("the row's sum for its logarithm", [](double, double sum) { return std::exp(sum); });
   from("the sum's logarithm in base 2, the maximum in base e", [](double m, double sum) { return m + sum / ln2; });
   from("the maximum of scores that are not scaled in lse",
-       [scale = scale_of(scene)](double m, double sum) { return m / scale + sum; });
+       [scale = scene.scale()](double m, double sum) { return m / scale + sum; });
   from("the maximum in base 2, the sum's logarithm in base e", [](double m, double sum) { return m / ln2 + sum; });
 }
 

@@ -18,6 +18,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The step that is made otherwise. Weights are P = e^(s - lse), dS = P (d_o v^T - D) with D = <d_o, o>.
 enum class TileSlip {
+  sums_not_rescaled,
   norm_not_rescaled,
   half_not_rescaled,
   rescaled_in_base_2,
@@ -31,8 +32,12 @@ enum class TileSlip {
   first_key_lost,
   last_tile_lost,
   products_halved,
+  last_key_lost,
   rows_packed,
   padding_seen,
+  window_of_first_row,
+  first_tile_again,
+  own_tile_lost,
   splits_averaged,
   splits_in_base_2,
   splits_by_maximum,
@@ -54,7 +59,11 @@ enum class TileSlip {
   v_of_scores,
   delta_of_next_row,
   delta_halved,
-  scores_unscaled
+  scores_unscaled,
+  mask_short,
+  window_unseen,
+  q_first_tile_again,
+  delta_otherwise
 };
 
 struct TileTold {
@@ -65,6 +74,8 @@ struct TileTold {
   Counted counted = Counted::by_suites;
 };
 constexpr TileTold tile_slips[] = {
+    {TileSlip::sums_not_rescaled, "o", true, "sums of earlier tiles not rescaled when the maximum grows",
+     "multiply the accumulator by exp(old maximum - new one)"},
     {TileSlip::norm_not_rescaled, "o", true, "the row's sum of earlier tiles not rescaled when the maximum grows",
      "multiply it, like the accumulator, by exp(old maximum - new one)"},
     {TileSlip::half_not_rescaled, "o", true,
@@ -115,10 +126,17 @@ constexpr TileTold tile_slips[] = {
      "divide the number of keys upwards", Counted::no},
     {TileSlip::products_halved, "o", false, "scores over the first half of the key dimensions alone",
      "add up all blocks of them", Counted::no},
+    {TileSlip::last_key_lost, "o", false, "the last key left out", "the last key is T - 1", Counted::no},
     {TileSlip::rows_packed, "o", false, "the mask of row i / group, as if rows of the heads of a group were packed",
      "divide row indices where rows are packed, and nowhere else", Counted::no},
     {TileSlip::padding_seen, "o", true, "padding behind the last key counted as keys of zeros",
      "mask what is behind the last key", Counted::no},
+    {TileSlip::window_of_first_row, "o", true, "the window of a tile's first query for all of its queries",
+     "every query has its own window", Counted::no},
+    {TileSlip::first_tile_again, "o", true, "the first tile of keys counted twice", "read every tile once",
+     Counted::no},
+    {TileSlip::own_tile_lost, "o", true, "the tile of the query's own key left out, where it is not the first",
+     "the last tile is the one of the diagonal", Counted::no},
     {TileSlip::splits_averaged, "o", true, "splits of the keys merged by their plain mean",
      "weigh each split's o by exp(its lse - lse of all)", Counted::no},
     {TileSlip::splits_in_base_2, "o", true, "splits of the keys merged with weights 2^lse, not e^lse",
@@ -136,6 +154,14 @@ constexpr TileTold tile_slips[] = {
      "add up all blocks of them", Counted::no},
     {TileSlip::scores_unscaled, "d_q", false, "the backward pass with weights of scores that are not scaled",
      "multiply the scores by the scale in both passes", Counted::no},
+    {TileSlip::mask_short, "d_q", false, "the backward pass with a mask one key short (without the query's own key)",
+     "query t sees keys 0..t in both passes", Counted::no},
+    {TileSlip::window_unseen, "d_q", false, "the backward pass without the window",
+     "weights of keys that are not seen are 0", Counted::no},
+    {TileSlip::q_first_tile_again, "d_q", true, "what the first tile of keys owes d_q added twice",
+     "add what each tile of keys owes, once", Counted::no},
+    {TileSlip::delta_otherwise, "d_k", false, "another number for D = <d_o, o> in each row",
+     "D of a row is the sum of d_o o over that row, of its own head and all value dimensions", Counted::no},
 };
 bool is_forward(TileSlip slip) { return slip <= TileSlip::last_split_alone; }
 bool merges_splits(TileSlip slip) { return slip >= TileSlip::splits_averaged && slip <= TileSlip::last_split_alone; }
@@ -183,7 +209,8 @@ class Tiles {
   bool sees(std::size_t query, std::size_t key) const {
     const auto at = static_cast<double>(key), size = static_cast<double>(tile_);
     const auto tile_of = [size](double index) { return std::floor(index / size); };
-    const double begin = place(query) - window_ + 1;
+    const double begin = place(is(TileSlip::window_of_first_row) ? query / tile_ * tile_ : query) - window_ + 1;
+    if (is(TileSlip::last_key_lost) && key + 1 == T_) return false;
     if (is(TileSlip::last_tile_unmasked) && query / tile_ == (n_ - 1) / tile_ && key / tile_ == (T_ - 1) / tile_)
       return true;
     if (causal_ && (is(TileSlip::mask_by_tiles) ? tile_of(at) > tile_of(place(query)) : at > place(query)))
@@ -223,10 +250,12 @@ class Tiles {
         if (now == -infinity) continue;
         const double older = is(TileSlip::rescaled_in_base_2) ? std::exp2(largest - now) : std::exp(largest - now);
         norm *= is(TileSlip::norm_not_rescaled) ? 1 : older, largest = now;
-        for (std::size_t c = 0; c < v.cols; ++c)
-          o(i, c) *= is(TileSlip::half_not_rescaled) && c >= v.cols / 2 ? 1 : older;
+        const std::size_t rescaled = is(TileSlip::sums_not_rescaled)   ? 0
+                                     : is(TileSlip::half_not_rescaled) ? v.cols / 2
+                                                                       : v.cols;
+        for (std::size_t c = 0; c < rescaled; ++c) o(i, c) *= older;
         for (std::size_t j = begin; j < end; ++j) {
-          const double weight = std::exp(score(j) - largest);
+          const double weight = times(i, j) * std::exp(score(j) - largest);
           norm += weight;
           for (std::size_t c = 0; c < v.cols; ++c) o(i, c) += weight * v(j, c);
         }
@@ -294,22 +323,23 @@ class Tiles {
     const Matrix right =
         mapped(s, [&](std::size_t i, std::size_t j, double x) { return sees(i, j) ? std::exp(x - rows[i].lse()) : 0; });
     const Matrix P = mapped(s, [&](std::size_t i, std::size_t j, double x) {
-      if (!sees(i, j) && !is(TileSlip::unmasked)) return 0.0;
+      if (!has_weight(i, j)) return 0.0;
       if (is(TileSlip::base_2)) return std::exp2(x - rows[i].lse());
       if (is(TileSlip::unnormalised)) return std::exp(x - rows[i].largest);
       if (is(TileSlip::scores_unscaled)) return std::exp(x / scale_ - rows[i].lse());
       return std::exp(x - rows[is(TileSlip::lse_of_row_before) ? (i + n_ - 1) % n_ : i].lse());
     });
-    const Values D = deltas(right * v, d_o, rows);
     const std::size_t width = is(TileSlip::values_halved) ? v.cols / 2 : v.cols;
     const Matrix dP = mapped(s, [&](std::size_t i, std::size_t j, double) {
       double sum = 0;
       for (std::size_t c = 0; c < width; ++c) sum += d_o(i, c) * v(j, c);
       return sum;
     });
+    const Values D = is(TileSlip::delta_otherwise) ? deltas_shown(P, dP, h) : deltas(right * v, d_o, rows);
     const Matrix dS = each(P, mapped(dP, [&](std::size_t i, std::size_t, double x) { return x - D[i]; }));
     add("d_q",
-        scale_ * (mapped(dS, [&](auto i, auto j, double x) { return adds_to_query(i, j) ? x : 0; }) * shared("k", h)),
+        scale_ * (mapped(dS, [&](auto i, auto j, double x) { return adds_to_query(i, j) ? times(i, j) * x : 0; }) *
+                  shared("k", h)),
         h, answer);
     const auto kept = [&](auto i, auto j, double x) { return adds_to_key(i, j) ? x : 0; };
     add("d_k", scale_ * (transposed(mapped(dS, kept)) * head_of(*scene_.input("q"), h)), h, answer);
@@ -330,6 +360,34 @@ class Tiles {
       for (std::size_t i = 0; i < n_; ++i) own[i] = own[i / tile_ * tile_];
     if (is(TileSlip::delta_of_next_row)) std::rotate(own.begin(), own.begin() + 1, own.end());
     return own;
+  }
+
+  /// D as d_q has it, of which it is one number in each row.
+  Values deltas_shown(const Matrix& P, const Matrix& dP, std::size_t h) const {
+    const Matrix k = shared("k", h), of_one = P * k,
+                 owed = each(P, dP) * k - (1 / scale_) * head_of(scene_.seen.at("d_q"), h);
+    Values D(n_, 0.0);
+    for (std::size_t i = 0; i < n_; ++i) {
+      double products = 0, squares = 0;
+      for (std::size_t c = 0; c < k.cols; ++c)
+        products += owed(i, c) * of_one(i, c), squares += of_one(i, c) * of_one(i, c);
+      if (squares > 0) D[i] = products / squares;
+    }
+    return D;
+  }
+
+  /// Whether the backward pass weighs a key.
+  bool has_weight(std::size_t query, std::size_t key) const {
+    const double off = static_cast<double>(key) - place(query);
+    if (is(TileSlip::unmasked)) return true;
+    if (is(TileSlip::window_unseen)) return !causal_ || off <= 0;
+    return sees(query, key) && (!is(TileSlip::mask_short) || off < 0);
+  }
+  /// How often a key counts.
+  double times(std::size_t query, std::size_t key) const {
+    const std::size_t number = key / tile_;
+    if (is(TileSlip::first_tile_again) || is(TileSlip::q_first_tile_again)) return number == 0 ? 2 : 1;
+    return is(TileSlip::own_tile_lost) && number > 0 && number == last_key(query) / tile_ ? 0 : 1;
   }
 
   /// The last key that a query sees; its own place without a mask.
@@ -368,8 +426,8 @@ void add_attention_slips(std::vector<Convention>& list, const Scene& scene, cons
       const std::string size = told.by_tiles ? fmt::format(" (tiles of {})", tile) : "";
       list.push_back({fmt::format("attention: {}{}", told.what, size), told.what + size, told.mend,
                       [slip = told.slip, tile](const Scene& s) { return Tiles(s, slip, tile).answer(); }});
-      list.back().only = told.tensor;
-      list.back().block = told.by_tiles ? tile : 0;
+      list.back().only = told.tensor, list.back().strict = told.slip == TileSlip::delta_otherwise;
+      list.back().block = told.by_tiles ? tile : 0, list.back().asks_room = false;
       list.back().effort = is_forward(told.slip) && backward ? 0.25 : 1;
       if (!told.by_tiles) break;
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "judge/hypotheses/attention_form.hpp"
 #include "judge/hypotheses/chunk_form.hpp"
@@ -112,6 +111,7 @@ void add_weights(List& list, std::size_t size, double a, double b, const std::st
                       return sum_of(b, o.whole, a - b, o.read);
                     });
                   }});
+  list.back().is_term = a == 0 || b == 0;
 }
 
 void add_weights(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
@@ -249,70 +249,12 @@ void add_gradient_parts(List& list, const Scene& scene, std::size_t size, const 
                        return sum_of(1, {{tensor, answer_of(*s.room, chunk).at(tensor)}}, -1, read).at(tensor);
                      });
                    }};
-      c.only = tensor;
+      c.only = tensor, c.is_term = true;
       list.push_back(std::move(c));
     }
 }
 
 // ---- tiles of keys ----
-
-/// q, k, v of softmax attention, by their heads.
-struct Attention {
-  const Array &q, &k, &v;
-  Grid queries, keys, values;
-  std::size_t group;
-  double scale;
-  bool causal;
-
-  std::size_t keys_of(std::size_t query) const {
-    return causal ? std::min(keys.rows, keys.rows + query + 1 - std::min(queries.rows, keys.rows + query)) : keys.rows;
-  }
-  double score(std::size_t head, std::size_t query, std::size_t key) const {
-    const double* a = q.data.data() + queries.at(head, query, 0);
-    const double* b = k.data.data() + keys.at(head / group, key, 0);
-    double sum = 0;
-    for (std::size_t i = 0; i < queries.cols; ++i) sum += a[i] * b[i];
-    return sum * scale;
-  }
-};
-
-Attention attention_of(const Scene& s) {
-  const Array &q = *s.input("q"), &k = *s.input("k"), &v = *s.input("v");
-  return {q,
-          k,
-          v,
-          grid_of(*s.described("q"), q.shape),
-          grid_of(*s.described("k"), k.shape),
-          grid_of(*s.described("v"), v.shape),
-          s.group(),
-          1 / s.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back()))),
-          s.is_causal()};
-}
-
-/// o where sums of earlier tiles keep the maximum that they were taken with, and the normaliser does not.
-Values not_rescaled(const Attention& a, std::size_t tile) {
-  Values o(a.queries.heads * a.queries.rows * a.values.cols);
-  for (std::size_t h = 0; h < a.queries.heads; ++h)
-    for (std::size_t i = 0; i < a.queries.rows; ++i) {
-      double* row = o.data() + (h * a.queries.rows + i) * a.values.cols;
-      double largest = -std::numeric_limits<double>::infinity(), norm = 0;
-      const std::size_t end = a.keys_of(i);
-      for (std::size_t begin = 0; begin < end; begin += tile) {
-        Values scores;
-        for (std::size_t j = begin; j < std::min(begin + tile, end); ++j) scores.push_back(a.score(h, i, j));
-        const double now = std::max(largest, *std::max_element(scores.begin(), scores.end()));
-        norm *= std::exp(largest - now), largest = now;
-        for (std::size_t j = begin; j < begin + scores.size(); ++j) {
-          const double weight = std::exp(scores[j - begin] - largest);
-          const double* v = a.v.data.data() + a.values.at(h / a.group, j, 0);
-          norm += weight;
-          for (std::size_t c = 0; c < a.values.cols; ++c) row[c] += weight * v[c];
-        }
-      }
-      for (std::size_t c = 0; c < a.values.cols; ++c) row[c] /= norm;
-    }
-  return o;
-}
 
 /// <d_o, o> of every query: the D of the backward pass.
 Values deltas_of(const Scene& s, const Arrays& answer) {
@@ -333,8 +275,8 @@ void scale_rows(Array& array, const Values& by, double factor) {
 Array without_delta(const Scene& s, const std::string& tensor) {
   const Arrays right = answer_of(*s.room, s.problem);
   const Values deltas = deltas_of(s, right);
-  const double scale = attention_of(s).scale;
   Problem p = s.problem;
+  const double scale = 1 / s.number("bandwidth", std::sqrt(static_cast<double>(p.inputs.at("q").shape.back())));
   Array owed;
   if (tensor == "d_q") {  // D_i sum_j P_ij k_j
     p.inputs.at("v") = p.inputs.at("k"), p.cotangents.clear();
@@ -362,8 +304,9 @@ bool goes_by_chunks(const Scene& scene) {
 
 void add_chunks_of(List& list, const Scene& scene, const std::vector<std::size_t>& sizes, Counted counted) {
   if (!goes_by_chunks(scene)) return;
-  const auto shown = [&](std::size_t size) {
-    return size < scene.tokens() ? fmt::format("chunks of {}", size) : std::string("one chunk");
+  const auto shown = [&](std::size_t size) -> std::string {
+    if (size == 1) return "token by token";
+    return size < scene.tokens() ? fmt::format("chunks of {}", size) : "one chunk";
   };
   const auto of_size = [&](std::size_t first, std::size_t size) {
     for (std::size_t i = first; i < list.size(); ++i) list[i].block = size;
@@ -386,6 +329,7 @@ void add_chunks_of(List& list, const Scene& scene, const std::vector<std::size_t
     of_size(first, size);
   }
   add_gradient_slips(list, scene, sizes, shown, counted);
+  if (counted == Counted::no) add_gradient_slips(list, scene, {1}, shown, Counted::by_suites);
 }
 
 /// Of whatever carries no state that a case gives: chunks that know nothing of each other.
@@ -419,23 +363,6 @@ bool is_plain_attention(const Scene& scene) {
          std::all_of(scene.problem.params.begin(), scene.problem.params.end(), known);
 }
 
-void add_not_rescaled(List& list, const Scene& scene, const std::vector<std::size_t>& tiles) {
-  if (!is_plain_attention(scene)) return;
-  const std::size_t keys = attention_of(scene).keys.rows;
-  for (const std::size_t tile : tiles)
-    if (tile < keys) {
-      list.push_back({fmt::format("tile {} not rescaled", tile),
-                      fmt::format("sums of earlier tiles not rescaled when the maximum grows (tiles of {} keys)", tile),
-                      "multiply the accumulator by exp(old maximum - new one)", [tile](const Scene& s) {
-                        const Attention of = attention_of(s);
-                        Array o;
-                        o.shape = {of.q.shape[0], of.q.shape[1], of.v.shape.back()}, o.data = not_rescaled(of, tile);
-                        return Arrays{{"o", std::move(o)}};
-                      }});
-      list.back().block = tile;
-    }
-}
-
 /// The usual sizes, and one chunk.
 std::vector<std::size_t> chunks_of(const Scene& scene) {
   std::vector<std::size_t> sizes = usual_sizes();
@@ -461,7 +388,6 @@ std::vector<Convention> block_conventions_of(const Scene& scene, const std::vect
     add_attention_slips(list, scene, sizes, counted);
   }
   add_lone_chunks(list, scene, sizes);
-  add_not_rescaled(list, scene, sizes);
   std::erase_if(list, [](const Convention& c) { return c.block == 0; });
   return list;
 }
@@ -470,8 +396,7 @@ void add_tiles(List& list, const Scene& scene) {
   add_attention_slips(list, scene, usual_sizes(), Counted::by_suites);
   add_probe_slips(list, scene);
   if (!is_plain_attention(scene)) return;
-  const Attention a = attention_of(scene);
-  if (scene.problem.cotangents.contains("o") && a.queries.cols == a.values.cols)
+  if (scene.problem.cotangents.contains("o") && scene.input("q")->shape.back() == scene.input("v")->shape.back())
     for (const std::string tensor : {"d_q", "d_k"}) {
       Convention c{"no delta in " + tensor, "D = <d_o, o> missing from the scores' gradient in " + tensor + " (P dP)",
                    "subtract D: P (dP - D)", [tensor](const Scene& s) {
@@ -480,7 +405,6 @@ void add_tiles(List& list, const Scene& scene) {
       c.only = tensor;
       list.push_back(std::move(c));
     }
-  add_not_rescaled(list, scene, usual_sizes());
 }
 
 }  // namespace assay::hypotheses

@@ -64,7 +64,15 @@ enum class Slip {
   error_value_without_beta,
   tail_of_values,
   tail_from_start,
-  end_twice
+  end_twice,
+  pairs_own_gate,
+  first_write_lost,
+  error_of_first_state,
+  pairs_uncorrected,
+  tail_uncorrected,
+  A_halves_apart,
+  A_halves_added,
+  pairs_halves_apart
 };
 
 /// Blocks of a chunk in which products are often made apart.
@@ -170,6 +178,22 @@ constexpr Told slips[] = {
      "multiply k_j by the decay from token j to the chunk's end", true, false, Counted::no},
     {Slip::end_twice, "the state decayed twice from chunk to chunk",
      "multiply it by the decay of the whole chunk, once", true, false, Counted::no},
+    {Slip::pairs_own_gate, "scores within a chunk decayed by the writing token's own gate, too",
+     "the decay of a write begins with the next token", true, false, Counted::no},
+    {Slip::first_write_lost, "the first write of each chunk missing from the state", "add the writes of all its tokens",
+     false, false, Counted::no},
+    {Slip::error_of_first_state, "the error of every chunk reading initial_state",
+     "read the state that the chunk starts with", false, true, Counted::no},
+    {Slip::pairs_uncorrected, "o adding writes of its chunk that the state has not corrected (u for u - w S)",
+     "add what is written, u - w S", false, true, Counted::no},
+    {Slip::tail_uncorrected, "a chunk's writes joining the state without what the state corrects (u for u - w S)",
+     "write u - w S", false, true, Counted::no},
+    {Slip::A_halves_apart, "the inverse of I + A within the halves of a chunk alone",
+     "the block below the diagonal is -T22 A21 T11", false, true, Counted::no},
+    {Slip::A_halves_added, "the inverse of I + A with the wrong sign between the halves of a chunk",
+     "the block below the diagonal is -T22 A21 T11", false, true, Counted::no},
+    {Slip::pairs_halves_apart, "scores within a chunk missing between its halves", "add the block below the diagonal",
+     false, false, Counted::no},
 };
 /// How many terms of the power series of (I + A)^-1 such a kernel adds up; 0: it solves.
 std::size_t terms_of(Slip slip) {
@@ -211,9 +235,11 @@ void add(std::span<double> to, double factor, std::span<const double> x) {
 /// One head, chunk by chunk.
 class Walk {
  public:
-  Walk(const Scene& scene, const Form& form, Slip slip)
+  /// `tail`: only the last, partial chunk has the mistake.
+  Walk(const Scene& scene, const Form& form, Slip slip, bool tail)
       : form_(form),
         slip_(slip),
+        tail_(tail),
         q(scene, "q"),
         k(scene, "k"),
         v(scene, "v"),
@@ -227,12 +253,14 @@ class Walk {
   void head(std::size_t h, std::size_t size, double* o, double* end) {
     const std::size_t K = k.grid.cols, V = v.grid.cols;
     const double* first = start.at(h, 0).data();
-    state_.assign(first, first + K * V), before_ = state_;
+    state_.assign(first, first + K * V), before_ = first_ = state_, half_ = size / 2;
     for (std::size_t t = 0; t < tokens(); t += size) {
+      there_ = !tail_ || t + size > tokens();
       if (is(Slip::restarted)) state_.assign(first, first + K * V);
       if (t == 0 || !is(Slip::sums_run_on)) since_.assign(K, 1.0);
       raw_.clear(), faded_.clear(), paired_.clear(), writes_.clear(), solved_.clear(), given_.clear(), decays_.clear();
-      rounds_.assign(terms_of(slip_), {});
+      alone_.clear();
+      rounds_.assign(there_ ? terms_of(slip_) : 0, {});
       const std::size_t stop = std::min(t + size, tokens());
       for (std::size_t i = t; i < stop; ++i) token(h, i, i == t, {o + i * V, V});
       for (std::size_t i = t; i + 1 < stop && is(Slip::pairs_ahead); ++i) see_next(h, i, i - t, {o + i * V, V});
@@ -245,7 +273,7 @@ class Walk {
   }
 
  private:
-  bool is(Slip slip) const { return slip_ == slip; }
+  bool is(Slip slip) const { return slip_ == slip && there_; }
 
   /// S^T (x times `decay`), of the state that the chunk starts with or the one before.
   Values read(const Values& state, std::span<const double> x, const Values* decay) const {
@@ -268,7 +296,9 @@ class Walk {
       since_[i] *= a;
       for (Values& key : faded_) key[i] *= a;
       if (paired_.empty()) continue;
-      const double other = is(Slip::pairs_in_base_2) ? std::pow(a, std::numbers::ln2) : a * a;
+      const double other = is(Slip::pairs_in_base_2)  ? std::pow(a, std::numbers::ln2)
+                           : is(Slip::pairs_own_gate) ? a
+                                                      : a * a;
       for (Values& key : paired_) key[i] *= other;
     }
   }
@@ -286,7 +316,11 @@ class Walk {
     const std::vector<Values>& keys = keys_of_A();
     for (std::size_t j = is(Slip::A_in_blocks) ? own / block * block : 0; j < own; ++j) {
       const std::span<const double> other = keys[j];
-      add(u, -weight_of_pair(b.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)), of[j]);
+      const bool across = j < half_ && own >= half_;
+      if (across && is(Slip::A_halves_apart)) continue;
+      const double sign = across && is(Slip::A_halves_added) ? 1 : -1;
+      add(u, sign * weight_of_pair(b.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)),
+          of[j]);
     }
   }
 
@@ -297,7 +331,9 @@ class Walk {
     if (b.array == nullptr) return u;
     const double beta = b.at(h, t)[0];
     const auto key = p.at(h, t);
-    const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_ : state_;
+    const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_
+                         : is(Slip::error_of_first_state)             ? first_
+                                                                      : state_;
     if (!is(Slip::error_value_without_beta) && !is(Slip::beta_unsolved))
       for (double& x : u) x *= beta;
     given_.push_back(u);
@@ -305,6 +341,11 @@ class Walk {
                                   is(Slip::error_undecayed)   ? nullptr
                                   : is(Slip::error_late_gate) ? &earlier_
                                                               : &since_);
+    if (is(Slip::pairs_uncorrected) || is(Slip::tail_uncorrected)) {
+      Values v_alone = u;
+      subtract_pairs(v_alone, h, t, alone_);
+      alone_.push_back(std::move(v_alone));
+    }
     if (!is(Slip::read_unsolved)) add(u, -weight_of_state(beta), predicted);
     for (std::size_t n = 0; n < rounds_.size(); ++n) {  // term by term
       Values next = n == 0 ? u : rounds_[0].back();
@@ -347,8 +388,9 @@ class Walk {
     if (!form_.undecayed_error) u = error(h, t);
     const auto key = k.at(h, t), query = q.at(h, t);
     raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
-    const bool apart = is(Slip::pairs_in_base_2) || is(Slip::pairs_decayed_twice);
+    const bool apart = is(Slip::pairs_in_base_2) || is(Slip::pairs_decayed_twice) || is(Slip::pairs_own_gate);
     if (apart) paired_.push_back(raw_.back());
+    for (std::size_t i = 0; i < since_.size() && is(Slip::pairs_own_gate); ++i) paired_.back()[i] *= gate(h, t, i);
     decays_.push_back(since_);
     std::fill(o.begin(), o.end(), 0.0);
     if (!(first && is(Slip::first_state_unseen)))
@@ -356,9 +398,13 @@ class Walk {
     if (is(Slip::read_half_columns)) std::copy_n(o.data(), o.size() / 2, o.data() + (o.size() + 1) / 2);
     if (first && is(Slip::first_write_unseen)) return;
     const std::size_t own = writes_.size() - 1, channels = is(Slip::pairs_half_channels) ? key.size() / 2 : key.size();
-    for (std::size_t j = is(Slip::pairs_in_blocks) ? own / block * block : 0; j < writes_.size(); ++j) {
+    const std::vector<Values>& written = is(Slip::pairs_uncorrected) ? alone_ : writes_;
+    const std::size_t begin = is(Slip::pairs_in_blocks)                      ? own / block * block
+                              : is(Slip::pairs_halves_apart) && own >= half_ ? half_
+                                                                             : 0;
+    for (std::size_t j = begin; j < written.size(); ++j) {
       const std::span<const double> other = is(Slip::pairs_undecayed) ? raw_[j] : apart ? paired_[j] : faded_[j];
-      add(o, form_.scale * dot(query.first(channels), other.first(channels)), writes_[j]);
+      add(o, form_.scale * dot(query.first(channels), other.first(channels)), written[j]);
     }
   }
 
@@ -398,26 +444,33 @@ class Walk {
       if (is(Slip::writes_half_channels) && i >= since_.size() / 2) continue;
       for (std::size_t t = first; t < stop; ++t) {
         if (t + 1 == stop && is(Slip::last_write_lost)) continue;
+        if (t == first && is(Slip::first_write_lost)) continue;
         double key = (is(Slip::tail_undecayed) ? raw_ : faded_)[t - first][i];
         if (is(Slip::tail_decayed_again)) key *= gate(h, t, i);
         if (is(Slip::tail_from_start)) key = raw_[t - first][i] * decays_[t - first][i];
         if (partial && is(Slip::end_beyond_tail)) key /= since_[i];
-        add(row, key, (is(Slip::tail_of_values) ? given_ : writes_)[t - first]);
+        const std::vector<Values>& written = is(Slip::tail_of_values)     ? given_
+                                             : is(Slip::tail_uncorrected) ? alone_
+                                                                          : writes_;
+        add(row, key, written[t - first]);
       }
     }
   }
 
   Form form_;
   Slip slip_;
+  bool tail_ = false, there_ = true;  ///< whether the chunk has the mistake
+  std::size_t half_ = 0;
   Rows q, k, v, g, b, p, start;
-  Values state_, before_, since_;  ///< decays since the chunk's start
-  Values earlier_, of_read_;       ///< the same before the token's own gate; as a query reads them
+  Values state_, before_, first_, since_;  ///< decays since the chunk's start
+  Values earlier_, of_read_;               ///< the same before the token's own gate; as a query reads them
   std::vector<Values> raw_, faded_, paired_, late_, writes_, solved_, given_, decays_;  ///< of the chunk's tokens
-  std::vector<std::vector<Values>> rounds_;                                             ///< of those, term by term
+  std::vector<Values> alone_;                ///< what the system makes of v alone
+  std::vector<std::vector<Values>> rounds_;  ///< of those, term by term
 };
 
-Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip) {
-  Walk walk(scene, form, slip);
+Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip, bool tail = false) {
+  Walk walk(scene, form, slip, tail);
   const Array &v = *scene.input("v"), &start = *scene.input("initial_state");
   const std::size_t own = scene.own_heads(), states = static_cast<std::size_t>(start.shape[0]);
   const auto V = static_cast<std::size_t>(v.shape.back()), one = start.data.size() / states;
@@ -483,12 +536,19 @@ void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const st
   for (const std::size_t size : sizes)
     for (const Told& told : slips) {
       const bool decays = scene.input("log_decay") != nullptr || form->decay != 1;
-      if (told.counted != counted || (told.of_decays && !decays)) continue;
+      if (told.of_decays && !decays) continue;
       if (told.of_errors && scene.input("beta") == nullptr) continue;
-      list.push_back(
-          {fmt::format("chunk {}: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)), told.mend,
-           [form = *form, size, slip = told.slip](const Scene& s) { return answer_of(s, form, size, slip); }});
-      list.back().effort = effort, list.back().block = size;
+      const bool ends_within = scene.tokens() > size && scene.tokens() % size != 0;
+      for (const bool tail : {false, true}) {
+        if (tail ? counted == Counted::by_suites || !ends_within : told.counted != counted) continue;
+        const std::string place = chunks(size) + (tail ? ", in the last, partial one alone" : "");
+        list.push_back({fmt::format("chunk {}{}: {}", size, tail ? " at its end" : "", told.what),
+                        fmt::format("{} ({})", told.what, place), told.mend,
+                        [form = *form, size, slip = told.slip, tail](const Scene& s) {
+                          return answer_of(s, form, size, slip, tail);
+                        }});
+        list.back().effort = effort, list.back().block = size, list.back().asks_room = false;
+      }
     }
 }
 

@@ -25,6 +25,7 @@ enum class OwedSlip {
   state_of_raw_queries,
   state_without_scale,
   state_without_error,
+  state_without_reads,
   state_not_carried,
   system_missing,
   system_not_transposed,
@@ -53,8 +54,7 @@ enum class OwedSlip {
   gate_not_summed,
   gate_without_own,
   gate_forward,
-  gate_without_tail,
-  gate_end_beyond_tail
+  gate_without_tail
 };
 
 struct OwedTold {
@@ -140,10 +140,14 @@ constexpr OwedTold owed_slips[] = {
     {OwedSlip::gate_without_tail, "d_log_decay",
      "what the decay of writes to the chunk's end owes the gates missing, of their tokens and of the last one",
      "a write decays from the token after its own to the chunk's end", true, false, Counted::no},
-    {OwedSlip::gate_end_beyond_tail, "d_log_decay",
-     "what the next state owes the gates missing in the last, partial chunk (added behind its last token)",
-     "its end is the last token, not the last row of the tile", true, false, Counted::no},
+    {OwedSlip::state_without_reads, "d_k", "what o owes the state (q^T d_o) missing", "add it to the state's gradient",
+     false, false, Counted::no},
 };
+
+/// Which chunks have the mistake.
+enum class Where { all, first, tail };
+/// Whether it shows in what a chunk owes the state that it starts with.
+bool owes_state(OwedSlip slip) { return slip >= OwedSlip::state_undecayed && slip < OwedSlip::state_not_carried; }
 
 Matrix lower(const Matrix& a, bool diagonal) {
   return mapped(a, [&](std::size_t i, std::size_t j, double x) { return j < i || (diagonal && j == i) ? x : 0; });
@@ -190,7 +194,8 @@ struct Owed {
 class Backward {
  public:
   /// `decay`: of every token, where no input says it.
-  Backward(const Scene& scene, double decay, OwedSlip slip) : scene_(scene), slip_(slip), fixed_(std::log(decay)) {
+  Backward(const Scene& scene, double decay, OwedSlip slip, Where where = Where::all)
+      : scene_(scene), slip_(slip), where_(where), fixed_(std::log(decay)) {
     scale_ = scene.number("scale", 1 / std::sqrt(static_cast<double>(scene.input("q")->shape.back())));
     delta_ = scene.input("beta") != nullptr, gated_ = scene.input("log_decay") != nullptr;
   }
@@ -204,7 +209,7 @@ class Backward {
   }
 
  private:
-  bool is(OwedSlip slip) const { return slip_ == slip; }
+  bool is(OwedSlip slip) const { return slip_ == slip && there_; }
   Grid grid(const std::string& name, const Array& x) const { return grid_of(*scene_.described(name), x.shape); }
 
   /// Rows first to first + n - 1 of what head h reads.
@@ -226,7 +231,7 @@ class Backward {
     for (std::size_t i = 0; i < m.data.size(); ++i) to.data[at + i] += m.data[i];
   }
 
-  void head(std::size_t h, std::size_t size, Arrays& answer) const {
+  void head(std::size_t h, std::size_t size, Arrays& answer) {
     const Array &v = *scene_.input("v"), &start = *scene_.input("initial_state");
     const std::size_t T = grid("v", v).rows, K = grid("initial_state", start).rows;
     std::vector<Kept> chunks;
@@ -240,6 +245,7 @@ class Backward {
     const auto end = given.find("final_state");
     Matrix dS = end == given.end() ? Matrix(S.rows, S.cols) : rows("final_state", end->second, h, 0, K);
     for (auto chunk = chunks.rbegin(); chunk != chunks.rend(); ++chunk) {
+      there_ = where_ == Where::all || (where_ == Where::first ? chunk->first == 0 : chunk->partial);
       Owed owed = back(*chunk, rows("o", given.at("o"), h, chunk->first, chunk->v.rows), dS);
       add("q", owed.q, h, chunk->first, answer), add("k", owed.k, h, chunk->first, answer);
       add("v", owed.v, h, chunk->first, answer);
@@ -283,8 +289,8 @@ class Backward {
     const Matrix q = is(OwedSlip::state_of_raw_queries) ? mapped(c.q, under) : c.q;
     Owed owed;
     owed.q = (is(OwedSlip::q_read_unscaled) ? 1 : scale_) * read + dP * c.kt;
-    owed.state = (is(OwedSlip::state_undecayed) ? dS : c.at_end(dS)) +
-                 (is(OwedSlip::state_without_scale) ? 1 : scale_) * (transposed(q) * d_o);
+    const double reads = is(OwedSlip::state_without_reads) ? 0 : is(OwedSlip::state_without_scale) ? 1 : scale_;
+    owed.state = (is(OwedSlip::state_undecayed) ? dS : c.at_end(dS)) + reads * (transposed(q) * d_o);
     owed.v = dU;
     Matrix kt = transposed(dP) * c.q, kg(kt.rows, kt.cols);
     const Matrix ke = (is(OwedSlip::k_of_values) ? c.v : c.U) * transposed(dS);
@@ -327,8 +333,7 @@ class Backward {
     const std::size_t n = gates.rows;
     const Matrix state = row_sums(each(c.at_end(c.S), dS)), written = row_sums(transposed(writes));
     const bool writes_owe = !is(OwedSlip::gate_without_writes) && !is(OwedSlip::gate_without_tail);
-    const bool no_end = is(OwedSlip::gate_end_missing) || (c.partial && is(OwedSlip::gate_end_beyond_tail));
-    for (std::size_t j = 0; j < gates.cols && !no_end; ++j)
+    for (std::size_t j = 0; j < gates.cols && !is(OwedSlip::gate_end_missing); ++j)
       gates(n - 1, j) += (is(OwedSlip::gate_without_state) ? 0 : state(j, 0)) + (writes_owe ? written(j, 0) : 0);
     if (scene_.input("log_decay")->shape.size() < 3) gates = row_sums(gates);
     const Matrix own = gates;
@@ -343,6 +348,8 @@ class Backward {
 
   const Scene& scene_;
   OwedSlip slip_;
+  Where where_;
+  bool there_ = true;  ///< whether the chunk has the mistake
   double fixed_, scale_ = 1;
   bool delta_ = false, gated_ = false;
 };
@@ -384,19 +391,31 @@ void add_gradient_slips(std::vector<Convention>& list, const Scene& scene, const
   if (!decay) return;
   const bool decays = scene.input("log_decay") != nullptr || *decay != 1;
   const double K = scene.input("k")->shape.back(), V = scene.input("v")->shape.back();
+  const auto add = [&](const OwedTold& told, std::size_t size, Where where) {
+    const bool first = where == Where::first;
+    const std::string place = first                  ? ", in the first one alone"
+                              : where == Where::tail ? ", in the last, partial one alone"
+                                                     : "";
+    list.push_back({fmt::format("chunk {} backward{}: {}", size, place, told.what),
+                    fmt::format("{} ({}{})", told.what, chunks(size), place), told.mend,
+                    [decay = *decay, size, slip = told.slip, where](const Scene& s) {
+                      return Backward(s, decay, slip, where).answer(size);
+                    }});
+    list.back().only = first ? "d_initial_state" : told.tensor;
+    list.back().is_term = true, list.back().asks_room = false;
+    // Ten products with the state a token where the room's answer has 32, those with its chunk's tokens, the inverse.
+    const auto n = static_cast<double>(size);
+    list.back().block = size;
+    list.back().effort = 0.3 + n * (K + V) / (8 * K * V) + n * n / (192 * K * V);
+  };
   for (const std::size_t size : sizes)
     for (const OwedTold& told : owed_slips) {
-      if (told.counted != counted || (told.of_decays && !decays)) continue;
+      if (told.of_decays && !decays) continue;
       if (told.of_errors && scene.input("beta") == nullptr) continue;
-      list.push_back(
-          {fmt::format("chunk {} backward: {}", size, told.what), fmt::format("{} ({})", told.what, chunks(size)),
-           told.mend,
-           [decay = *decay, size, slip = told.slip](const Scene& s) { return Backward(s, decay, slip).answer(size); }});
-      list.back().only = told.tensor;
-      // Ten products with the state a token where the room's answer has 32, those with its chunk's tokens, the inverse.
-      const auto n = static_cast<double>(size);
-      list.back().block = size;
-      list.back().effort = 0.3 + n * (K + V) / (8 * K * V) + n * n / (192 * K * V);
+      if (told.counted == counted) add(told, size, Where::all);
+      if (counted == Counted::by_suites || size >= scene.tokens()) continue;
+      if (owes_state(told.slip)) add(told, size, Where::first);
+      if (scene.tokens() % size != 0) add(told, size, Where::tail);
     }
 }
 

@@ -28,6 +28,10 @@ struct Convention {
   std::string only = {};         ///< a tensor that fails then, or it is not tried; "": any
   double effort = 1;             ///< of what the room's own answer takes
   std::size_t block = 0;         ///< of how many tokens it says that chunks or tiles are; 0: of none
+  bool is_term = false;          ///< its answer is the right one without one of its terms
+  bool strict = false;           ///< what it leaves must be within the judge's limits
+  bool is_pair = false;          ///< two of them
+  bool asks_room = true;         ///< false: it writes the algorithm out, and has its answer from that alone
 };
 
 }  // namespace assay::hypotheses

@@ -175,6 +175,8 @@ std::vector<Change> decay_changes(const std::string& x) {
        [](double g) { return std::log(sigmoid(g)); }, [](double g) { return 1 - sigmoid(g); }},
       {"complement", "1 - exp(" + x + ") for exp(" + x + ")", "multiply the state by exp(" + x + ") itself",
        [](double g) { return std::log1p(-std::exp(g)); }, [](double g) { return -std::exp(g) / -std::expm1(g); }},
+      {"linear", "1 + " + x + " for exp(" + x + ")", "multiply the state by exp(" + x + ") itself",
+       [](double g) { return std::log(std::max(1 + g, 1e-30)); }, [](double g) { return 1 / std::max(1 + g, 1e-30); }},
   };
 }
 
@@ -219,10 +221,9 @@ void add_gates(List& list, const Scene& scene) {
   for (const std::string& name : scene.inputs()) {
     const Domain domain = scene.described(name)->field.domain;
     if (domain == Domain::log_decay) decays.push_back(name);
-    const double scale = scene.number("scale", 1 / scene.number("bandwidth", 1));
     for (const Change& change : domain == Domain::log_decay ? decay_changes(name)
                                 : weighs(domain)            ? weight_changes(name)
-                                : domain == Domain::probe   ? probe_changes(name, scale)
+                                : domain == Domain::probe   ? probe_changes(name, scene.scale())
                                                             : std::vector<Change>{})
       add_elementwise(list, name, change);
   }

@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "arguments/heads_first.hpp"
 #include "judge/hypotheses/algebra.hpp"
@@ -29,6 +31,8 @@ constexpr double named_share = 0.99, clear_share = 0.9999;
 constexpr double settled_share = 0.999;
 /// How much more a kernel may spread that keeps another convention: its numbers are others.
 constexpr double other_spread = 3;
+/// The share that one of two causes must explain by itself.
+constexpr double half_share = 0.2;
 /// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
 constexpr double weak_share = 0.9;
 /// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
@@ -136,7 +140,8 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
 /// Of one tensor: where it is wrong, and elsewhere.
 struct TensorFit {
   Fit wrong, right;
-  bool known = false;  ///< whether the prediction says anything of it
+  bool known = false;   ///< whether the prediction says anything of it
+  bool strict = false;  ///< whether what is left must be what the judge allows: of what fits more easily
 };
 
 /// What each candidate is.
@@ -146,6 +151,7 @@ struct Candidate {
   bool convention = false;
   std::vector<TensorFit> fits;  ///< by exhibit
   std::size_t index = 0;        ///< of the convention
+  bool multiplied = false;      ///< whether it is that convention's term, times a number
 };
 
 /// A prediction of some heads and rows of an exhibit against what was answered.
@@ -183,8 +189,9 @@ bool explains(const Exhibit& x, const TensorFit& f) {
   if (share >= clear_share) return true;
   // Numbers that are larger than the right ones are rounded by more.
   const double larger = f.wrong.truth > 0 ? std::max(1.0, f.wrong.predicted / f.wrong.truth) : 1;
-  if (share >= named_share) return rest <= other_spread * other_spread * larger * x.limit;
-  return share >= weak_share && f.wrong.worst <= 1 && rest <= x.limit;
+  const double spread = f.strict ? 1 : other_spread;
+  if (share >= named_share) return rest <= spread * spread * larger * x.limit;
+  return !f.strict && share >= weak_share && f.wrong.worst <= 1 && rest <= x.limit;
 }
 
 /// Whether a prediction is another number than the truth, as any kernel shows.
@@ -192,6 +199,86 @@ bool moves(const Exhibit& x, const Fit& f) { return f.count > 0 && f.moved > 4 *
 
 /// Whether what is right speaks against a prediction.
 bool refutes(const Exhibit& x, const Fit& right) { return moves(x, right) && right.after > right.before; }
+
+/// In the words of a convention that leaves a term out; another number than 0 stands in its place.
+constexpr std::string_view term_left_out = " missing";
+
+/// A number that a term is multiplied by where it should be multiplied by 1.
+struct NamedFactor {
+  double value;
+  std::string words;   ///< "with the wrong sign", "multiplied by 1.015"
+  bool known = false;  ///< whether kernels multiply by it
+};
+/// Nothing if it is 0, which leaves the term out, or 1. `near` only chooses a name, which the judge's limits then try.
+std::optional<NamedFactor> factor_named(const Scene& scene, double x) {
+  constexpr double near = 0x1p-6;
+  const auto is = [&](double value) { return std::abs(x - value) <= near * std::max(1.0, std::abs(value)); };
+  if (!std::isfinite(x) || is(0) || std::abs(x - 1) <= 0x1p-8) return std::nullopt;
+  if (is(-1)) return NamedFactor{-1, "with the wrong sign", true};
+  if (is(2)) return NamedFactor{2, "counted twice", true};
+  const double scale = scene.scale();
+  for (const double value : {scale, 1 / scale})
+    if (value != 1 && std::abs(x - value) <= near * value) {
+      const bool once_more = value == scale;
+      return NamedFactor{value, once_more ? "multiplied by the scale twice" : "without its scale", true};
+    }
+  return NamedFactor{x, fmt::format("multiplied by {:.4g}", x)};
+}
+
+/// A room whose kernel keeps another convention already: what a second one makes of its answers is both.
+class Mistaken final : public Room {
+ public:
+  Mistaken(const Scene& scene, const Convention& convention)
+      : Room(scene.room->name, scene.room->summary, scene.room->options),
+        right_(*scene.room),
+        convention_(convention),
+        batch_(scene.batch) {}
+
+  std::vector<RoomFacts::Ranked> inputs() const override { return right_.inputs(); }
+  std::vector<RoomFacts::Ranked> outputs() const override { return right_.outputs(); }
+  BasicAnswer<HiLo> values(const Problem& problem, Tier) const override {
+    BasicAnswer<HiLo> answer;
+    for (const auto& [name, array] : convention_.answer(Scene(right_, problem, batch_))) {
+      if (name.find(',') != std::string::npos) continue;  // a gradient of the changed input
+      const bool gradient = name.starts_with("d_");
+      auto& to = (gradient ? answer.gradients : answer.outputs)[gradient ? name.substr(2) : name];
+      to.shape = array.shape;
+      for (const double x : array.data) to.data.push_back({x, 0});
+    }
+    return answer;
+  }
+  // Nobody asks hypotheses for digits or bounds.
+  Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { return {}; }
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem&) const override { return std::nullopt; }
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem&, const WordEffort&) const override { return {}; }
+  BasicArrays<HiLo> slopes(const Problem&, const Arrays&) const override { return {}; }
+  Problem make(const CaseSpec& spec) const override { return right_.make(spec); }
+
+ private:
+  const Room& right_;
+  const Convention& convention_;
+  int batch_;
+};
+
+/// Both conventions, one of which asks the room: the other one, or else the one with blocks, is that room.
+Convention both(const Convention& first, const Convention& second) {
+  const bool inner = !first.asks_room || (second.asks_room && (first.block > 0 || second.block == 0));
+  Convention c;
+  c.key = first.key + " and " + second.key, c.what = first.what + ", and " + second.what;
+  c.mend = first.mend + "; " + second.mend;
+  c.answer = [room = inner ? first : second, asks = inner ? second : first](const Scene& scene) {
+    const Mistaken mistaken(scene, room);
+    Scene changed = scene;
+    changed.room = &mistaken;
+    return asks.answer(changed);
+  };
+  c.looks_ahead = first.looks_ahead || second.looks_ahead;
+  c.whole_sequences = first.whole_sequences || second.whole_sequences;
+  c.only = first.only.empty() ? second.only : first.only;
+  c.effort = first.effort + second.effort;
+  c.strict = c.is_pair = true;
+  return c;
+}
 
 /// What a candidate is taken to explain.
 struct Claim {
@@ -209,10 +296,16 @@ class Inquest {
           std::vector<Convention> first = {})
       : scene_(std::move(scene)), effort_(effort), last_(std::move(last)), first_(std::move(first)) {
     for (const Suspect& suspect : tensors) exhibits_.push_back(exhibit_of(scene_, suspect));
-    for (const Exhibit& x : exhibits_) truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
+    for (const Exhibit& x : exhibits_) {
+      truths_[x.suspect->name] = Array(x.suspect->shape, x.truth);
+      if (x.gradient && x.usable && x.grid.by_token) scene_.seen[x.suspect->name] = Array(x.suspect->shape, x.got());
+    }
   }
 
-  Causes run() { return with_formulas(by_conventions()); }
+  Causes run() {
+    Causes causes = with_formulas(by_conventions());
+    return causes.unexplained.empty() ? causes : with(std::move(causes), &Inquest::try_pairs, pairs);
+  }
 
   /// By single tensors, conventions, and blocks of other sizes than the usual ones.
   Causes by_conventions() {
@@ -320,33 +413,95 @@ class Inquest {
     return 0;
   }
 
-  std::optional<Candidate> tried(const Convention& convention, std::size_t index, const Part& part) const {
-    Candidate c{convention.key, convention.what, convention.mend, 100 + static_cast<int>(index), true, {}, index};
-    Arrays answer;
+  /// Where a part's tensor lies in the whole one.
+  struct Within {
+    std::vector<std::size_t> heads;
+    std::size_t rows = 0;
+  };
+  /// For an answer of so many numbers; nothing if that is no answer of the part.
+  std::optional<Within> within(const Exhibit& x, const Part& part, std::size_t numbers) const {
+    if (!x.usable || (!part.all_heads && !x.grid.by_head) || (!part.all_tokens && !x.grid.by_token))
+      return std::nullopt;
+    Within in{x.side == Field::Heads::own ? part.own : part.shared,
+              x.grid.by_token ? std::min(x.grid.rows, part.tokens) : x.grid.rows};
+    if (!x.grid.by_head || part.all_heads)
+      in.heads.resize(x.grid.heads), std::iota(in.heads.begin(), in.heads.end(), std::size_t{0});
+    else
+      in.heads = of_all_sequences(scene_, x.side, x.grid.heads, in.heads);
+    if (numbers != in.heads.size() * in.rows * x.grid.cols) return std::nullopt;
+    return in;
+  }
+
+  /// A part's answer under the convention; nothing if the room refuses what no kernel can have done.
+  static std::optional<Arrays> answer_in(const Convention& convention, const Part& part) {
     try {
-      answer = convention.answer(part.scene);
+      return convention.answer(part.scene);
     } catch (const std::exception&) {
-      return std::nullopt;  // the room refuses what no kernel can have done
+      return std::nullopt;
     }
+  }
+
+  Candidate candidate_of(const Convention& convention, std::size_t index, const Part& part,
+                         const Arrays& answer) const {
+    // However long a list of conventions is, it stays before the next one.
+    const int rank = std::min(100 + static_cast<int>(index), further - 1);
+    Candidate c{convention.key, convention.what, convention.mend, rank, true, {}, index};
     for (const Exhibit& x : exhibits_) {
       TensorFit best;
       for (const char* reading : {"", ", raw"}) {
         const auto found = answer.find(x.suspect->name + reading);
-        if (found == answer.end() || !x.usable || (!part.all_heads && !x.grid.by_head)) continue;
-        const std::size_t rows = x.grid.by_token ? std::min(x.grid.rows, part.tokens) : x.grid.rows;
-        std::vector<std::size_t> heads = x.side == Field::Heads::own ? part.own : part.shared;
-        if (!x.grid.by_head || part.all_heads)
-          heads.resize(x.grid.heads), std::iota(heads.begin(), heads.end(), std::size_t{0});
-        else
-          heads = of_all_sequences(scene_, x.side, x.grid.heads, heads);
-        if ((!part.all_tokens && !x.grid.by_token) || found->second.data.size() != heads.size() * rows * x.grid.cols)
-          continue;
-        const TensorFit fit = fit_of(x, found->second.data, heads, rows, Tokens::all);
+        if (found == answer.end()) continue;
+        const std::optional<Within> in = within(x, part, found->second.data.size());
+        if (!in) continue;
+        const TensorFit fit = fit_of(x, found->second.data, in->heads, in->rows, Tokens::all);
         if (!best.known || (fit.known && fit.wrong.after + fit.right.after < best.wrong.after + best.right.after))
           best = fit;
       }
+      best.strict = convention.strict;
       c.fits.push_back(best);
     }
+    return c;
+  }
+
+  std::optional<Candidate> tried(const Convention& convention, std::size_t index, const Part& part) const {
+    const std::optional<Arrays> answer = answer_in(convention, part);
+    if (!answer) return std::nullopt;
+    return candidate_of(convention, index, part, *answer);
+  }
+
+  /// The same of a convention that leaves a term out, with the term there, times the number that fits best.
+  std::optional<Candidate> multiplied(const Convention& convention, std::size_t index, const Part& part,
+                                      Arrays answer) const {
+    double products = 0, squares = 0;
+    const auto each_number = [&](const auto& f) {  // f(exhibit, number of it, what the answer has there)
+      for (const Exhibit& x : exhibits_) {
+        const auto found = answer.find(x.suspect->name);
+        if (found == answer.end()) continue;
+        Values& values = found->second.data;
+        const std::optional<Within> in = within(x, part, values.size());
+        const std::size_t one = in ? in->rows * x.grid.cols : 0;
+        for (std::size_t i = 0; one > 0 && i < values.size(); ++i)
+          f(x, x.grid.at(in->heads[i / one], i % one / x.grid.cols, i % x.grid.cols), values[i]);
+      }
+    };
+    each_number([&](const Exhibit& x, std::size_t i, double left_out) {
+      if (!x.suspect->fails || !std::isfinite(left_out) || x.weight[i] == 0) return;
+      const double term = x.truth[i] - left_out;
+      products += x.weight[i] * term * (x.got()[i] - left_out), squares += x.weight[i] * term * term;
+    });
+    if (!(squares > 0)) return std::nullopt;
+    const std::optional<NamedFactor> factor = factor_named(scene_, products / squares);
+    if (!factor) return std::nullopt;
+    each_number(
+        [&](const Exhibit& x, std::size_t i, double& number) { number += factor->value * (x.truth[i] - number); });
+    Convention named = convention;
+    named.strict = true, named.key += " times " + factor->words;
+    named.what.replace(named.what.find(term_left_out), term_left_out.size(), ' ' + factor->words);
+    named.mend = "count it once, as it is";
+    Candidate c = candidate_of(named, index, part, answer);
+    c.multiplied = true;
+    if (!factor->known) c.rank += plain_factor;
+    if (!promises(c)) return std::nullopt;
     return c;
   }
 
@@ -368,10 +523,40 @@ class Inquest {
         break;
       }
       budget -= work * all[i].effort;
-      auto candidate = tried(all[i], i, part);
-      if (candidate && promises(*candidate)) list.push_back(std::move(*candidate));
+      std::optional<Arrays> answer = answer_in(all[i], part);
+      if (!answer) continue;
+      Candidate candidate = candidate_of(all[i], i, part, *answer);
+      keep_halfway(all[i], candidate);
+      if (promises(candidate))
+        list.push_back(std::move(candidate));
+      else if (all[i].what.find(term_left_out) != std::string::npos && all[i].is_term) {
+        if (auto other = multiplied(all[i], i, part, std::move(*answer))) list.push_back(std::move(*other));
+      }
     }
     return list;
+  }
+
+  /// Keeps conventions that explain a part of what is wrong first; of several, those that explain most.
+  void keep_halfway(const Convention& convention, const Candidate& c) const {
+    constexpr std::size_t most = 4;
+    const std::vector<std::size_t> wrong = failing();
+    if (wrong.empty() || convention.is_pair || !c.fits[wrong.front()].known) return;
+    const double share = c.fits[wrong.front()].wrong.share();
+    if (share < half_share || std::ranges::any_of(halfway_, [&](const auto& h) { return h.second.key == c.key; }))
+      return;
+    halfway_.emplace_back(share, convention);
+    std::ranges::stable_sort(halfway_, [](const auto& a, const auto& b) { return a.first > b.first; });
+    if (halfway_.size() > most) halfway_.pop_back();
+  }
+
+  /// Two conventions at once, one of which explains a part by itself, for a quarter as much as conventions.
+  bool try_pairs() {
+    if (!scene_.in_parts || halfway_.empty()) return true;
+    std::vector<Convention> singles = conventions_of(scene_), all;
+    for (const auto& [share, first] : halfway_)
+      for (const Convention& second : singles)
+        if (second.key != first.key && (first.asks_room || second.asks_room)) all.push_back(both(first, second));
+    return try_all(all, effort_.multiplications / 4);
   }
 
   static double efforts_of(const std::vector<Convention>& all, const std::vector<std::size_t>& list) {
@@ -584,6 +769,7 @@ class Inquest {
     const double work = whole.scene.work();
     for (std::size_t i = 0; i < std::min(most, found.size()); ++i) {
       if (budget < work || time_is_up()) return;
+      if (found[i].multiplied) continue;  // the number is of the part
       budget -= work;
       if (auto again = tried(all[found[i].index], found[i].index, whole)) found[i] = std::move(*again);
     }
@@ -612,10 +798,24 @@ class Inquest {
         if (moves(x, all)) ++claim.doubts;
       }
     }
+    const bool leaves = c.convention && leaves_an_output(c, claim);
     std::erase_if(claim.tensors, [&](std::size_t t) {
-      return elements < few && (elements < few / 4 || c.fits[t].wrong.share() < clear_share);
+      TensorFit strictly = c.fits[t];
+      strictly.strict = true;
+      return (leaves && !explains(exhibits_[t], strictly)) ||
+             (elements < few && (elements < few / 4 || c.fits[t].wrong.share() < clear_share));
     });
     return claim;
+  }
+
+  /// Whether it explains an output and says that another one is right, which is not: that must be clear.
+  bool leaves_an_output(const Candidate& c, const Claim& claim) const {
+    if (std::ranges::all_of(claim.tensors, [&](std::size_t t) { return exhibits_[t].gradient; })) return false;
+    for (std::size_t t = 0; t < exhibits_.size(); ++t)
+      if (const Exhibit& x = exhibits_[t]; !x.gradient && x.suspect->fails && x.usable && c.fits[t].known &&
+                                           std::ranges::find(claim.tensors, t) == claim.tensors.end())
+        return true;
+    return false;
   }
 
   /// All that it explains if nothing speaks against it; else outputs or gradients alone; else single tensors.
@@ -663,6 +863,10 @@ class Inquest {
       const bool mine = doubts == 0, theirs = other.doubts == 0;
       if (mine != theirs) return mine;
       if (tensors.size() != other.tensors.size()) return tensors.size() > other.tensors.size();
+      // One cause before two, and these before what says nothing of a cause.
+      const auto tier = [](int rank) { return rank >= plain_factor ? 2 : rank >= pairs ? 1 : 0; };
+      if (const int mine_is = tier(candidate->rank), theirs_is = tier(other.candidate->rank); mine_is != theirs_is)
+        return mine_is < theirs_is;
       if (local != other.local) return !local;
       if (std::max(left, other.left) > alike * std::min(left, other.left)) return left < other.left;
       return candidate->rank < other.candidate->rank;
@@ -762,7 +966,7 @@ class Inquest {
   }
 
   /// Behind all conventions, of those that leave as much; before factors that say nothing.
-  static constexpr int formula = plain_factor / 2;
+  static constexpr int formula = plain_factor / 2, pairs = 2 * plain_factor / 3;
   /// Between the first conventions and formulas.
   static constexpr int further = formula / 3, other_sizes = 2 * further;
   /// Explanations that leave this much of each other's rest are alike.
@@ -779,6 +983,7 @@ class Inquest {
   std::vector<Exhibit> exhibits_;
   Arrays truths_;
   std::vector<Candidate> candidates_;
+  mutable std::vector<std::pair<double, Convention>> halfway_;  ///< by the share of what is wrong first
 };
 
 /// Outputs as the room has them, then gradients as it has its inputs.

@@ -118,11 +118,47 @@ void add_other_heads(std::vector<Convention>& list, const Scene& scene, const st
         by_head([group](auto h, auto) { return h - h % group; }));
     add("of head h mod group", "of head h mod group", by_head([group](auto h, auto) { return h % group; }));
   }
-  if (scene.batch > 1 && grid.heads % static_cast<std::size_t>(scene.batch) == 0)
-    add("of sequence 0", "of sequence 0 for all sequences", [](const Scene& s, const Grid& of, Values& values) {
-      const std::size_t n = of.size() / static_cast<std::size_t>(s.batch);
-      for (std::size_t i = n; i < values.size(); ++i) values[i] = values[i % n];
-    });
+  if (scene.batch < 2 || grid.heads % static_cast<std::size_t>(scene.batch) != 0) return;
+  add("of sequence 0", "of sequence 0 for all sequences", [](const Scene& s, const Grid& of, Values& values) {
+    const std::size_t n = of.size() / static_cast<std::size_t>(s.batch);
+    for (std::size_t i = n; i < values.size(); ++i) values[i] = values[i % n];
+  });
+  const auto turned = [](bool next) -> Move {
+    return [next](const Scene& s, const Grid& of, Values& values) {
+      const auto n = static_cast<std::ptrdiff_t>(of.size()) / s.batch;
+      std::rotate(values.begin(), next ? values.begin() + n : values.end() - n, values.end());
+    };
+  };
+  add("of the next sequence", "of the next sequence", turned(true), turned(false));
+  if (scene.batch > 2) add("of the sequence before", "of the sequence before", turned(false), turned(true));
+}
+
+/// All that heads share, of a head beside the right one: of single heads, an index that is one off.
+void add_shared_of_other_heads(std::vector<Convention>& list, const Scene& scene) {
+  std::vector<std::string> names;
+  for (const std::string& name : scene.inputs()) {
+    const RoomFacts::Ranked& ranked = *scene.described(name);
+    if (ranked.field.heads == Field::Heads::shared && grid_of(ranked, scene.input(name)->shape).by_head)
+      names.push_back(name);
+  }
+  const std::size_t heads = scene.shared_heads() / static_cast<std::size_t>(scene.batch);
+  if (names.size() < 2 || scene.group() < 2 || heads < 2) return;
+  for (const std::size_t by : {std::size_t{1}, heads - 1}) {
+    const Move turned = by_head([by](std::size_t h, std::size_t n) { return (h + by) % n; });
+    const std::string what = by == 1 ? "the next key/value head" : "the key/value head before";
+    list.push_back({"shared of " + what, "what heads share read of " + what, "head h reads head h / group",
+                    [names, turned](const Scene& s) {
+                      Problem p = s.problem;
+                      p.cotangents.clear();  // gradients of what is shared are sums over other heads
+                      for (const std::string& name : names) {
+                        Array& x = p.inputs.at(name);
+                        turned(s, grid_of(*s.described(name), x.shape), x.data);
+                      }
+                      return hypotheses::answer_of(*s.room, p);
+                    },
+                    false, true});
+    if (heads == 2) break;
+  }
 }
 
 void add_backwards(std::vector<Convention>& list, const std::string& name) {
@@ -177,6 +213,7 @@ bool is_weight(Domain domain) {
 }  // namespace
 
 void add_input_forms(std::vector<Convention>& list, const Scene& scene) {
+  add_shared_of_other_heads(list, scene);
   for (const std::string& name : scene.inputs()) {
     const Domain domain = scene.described(name)->field.domain;
     const Grid grid = grid_of(*scene.described(name), scene.input(name)->shape);

@@ -125,7 +125,7 @@ void add_probe_slips(std::vector<Convention>& list, const Scene& scene) {
     if (told.slip != ProbeSlip::no_mean && !scene.problem.cotangents.contains("o")) continue;
     list.push_back(
         {told.what, told.what, told.mend, [slip = told.slip](const Scene& s) { return Probed(s, slip).answer(); }});
-    list.back().only = told.tensor;
+    list.back().only = told.tensor, list.back().is_term = true, list.back().asks_room = false;
   }
 }
 

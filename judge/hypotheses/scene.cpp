@@ -49,8 +49,9 @@ void cut_all(Part& part, const Scene& from) {
   Problem& problem = part.scene.problem;
   for (auto& [name, array] : problem.inputs)
     if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, from, part, array);
-  for (auto& [name, array] : problem.cotangents)
-    if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, from, part, array);
+  for (auto* arrays : {&problem.cotangents, &part.scene.seen})
+    for (auto& [name, array] : *arrays)
+      if (const RoomFacts::Ranked* ranked = from.described(name)) cut(*ranked, from, part, array);
 }
 
 }  // namespace
@@ -75,13 +76,9 @@ std::vector<std::size_t> of_all_sequences(const Scene& scene, Field::Heads side,
 }
 
 const RoomFacts::Ranked* Scene::described(std::string_view tensor) const {
-  const auto in = [](const std::vector<RoomFacts::Ranked>& list, std::string_view name) -> const RoomFacts::Ranked* {
-    const auto found = std::find_if(list.begin(), list.end(), [&](const auto& r) { return r.field.name == name; });
-    return found == list.end() ? nullptr : &*found;
-  };
-  if (const auto* found = in(answered_, tensor)) return found;
-  if (const auto* found = in(fields_, tensor)) return found;
-  return tensor.starts_with("d_") ? in(fields_, tensor.substr(2)) : nullptr;
+  if (const auto* found = find_field(answered_, tensor)) return found;
+  if (const auto* found = find_field(fields_, tensor)) return found;
+  return tensor.starts_with("d_") ? find_field(fields_, tensor.substr(2)) : nullptr;
 }
 
 const Array* Scene::input(std::string_view name) const {
@@ -138,6 +135,8 @@ double Scene::number(std::string_view name, double otherwise) const {
   if (const auto* count = std::get_if<long>(&found->second)) return static_cast<double>(*count);
   return otherwise;
 }
+
+double Scene::scale() const { return number("scale", 1 / number("bandwidth", 1)); }
 
 double Scene::work() const {
   const auto length = [&](Axis axis) {

@@ -36,6 +36,7 @@ struct Scene {
   Problem problem;
   int batch = 1;
   bool in_parts = true;  ///< whether its first tokens are a problem, too; a case with arguments may be packed
+  Arrays seen = {};      ///< gradients of tokens that were answered, by the names of a report
 
   /// What the room says of an input, an output or, of "d_NAME", the input; null: nothing.
   const RoomFacts::Ranked* described(std::string_view tensor) const;
@@ -52,6 +53,8 @@ struct Scene {
   bool aligned() const;
   /// A parameter that is a number; `otherwise` where it has none.
   double number(std::string_view name, double otherwise) const;
+  /// A factor of scores or of what is read, where parameters say one; else 1.
+  double scale() const;
   /// Whether queries do not see later keys: unless it says causal=false.
   bool is_causal() const;
 

@@ -15,18 +15,18 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
   if (j.verdict == Verdict::fail && others != nullptr)
     if (const std::optional<Expected> kept = others->with_terms(tensor, expected)) j = judge(*kept, got);
   if (j.verdict != Verdict::fail) return j;
-  const std::string asks =
+  const char* const advice =
       has_contracts ? "--contract says which roundings are its own" : "another input may show more";
   if (j.excess * factor.passes <= factor.fails) {
-    j.verdict = Verdict::undecided;
+    j.verdict = Verdict::undecided, j.advice = advice;
     j.reason = text(j.excess * factor.passes, " times what the precision's roundings do in the recurrence itself: a ",
-                    "chunk algorithm that cancels may do this; ", asks);
+                    "chunk algorithm that cancels may do this");
     return j;
   }
   if (others == nullptr) return j;
   const auto leave_open = [&](const std::string& where) {
-    j.verdict = Verdict::undecided;
-    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do ", where, "; ", asks);
+    j.verdict = Verdict::undecided, j.advice = advice;
+    j.reason = text(j.excess * factor.passes, " times what the precision's roundings do ", where);
     j.excess = factor.fails / factor.passes;
     return j;
   };

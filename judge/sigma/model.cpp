@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "judge/sigma/cumulated_decays.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
-#include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
@@ -30,6 +30,12 @@ PerturbedArithmetic::Operands operands_of(Format precision, std::size_t draw) {
   return cut ? PerturbedArithmetic::Operands::cut_off : PerturbedArithmetic::Operands::nearest;
 }
 
+/// To 24 bits: sigma is known to a fifth, and a cache that keeps floats holds twice as many cases.
+void shorten(std::vector<double>& list) {
+  for (double& x : list)
+    if (x >= std::numeric_limits<float>::min() && x <= std::numeric_limits<float>::max()) x = static_cast<float>(x);
+}
+
 Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
                      Format stored, const Limits& limits, double factor) {
   std::vector<double> value;
@@ -45,16 +51,12 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
   // The truth itself, and no run in doubles, is what the draws are about.
   const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
-  for (const double freedom : spread.freedom) e.reach.push_back(factor * equivalent_sigmas(limits.sigmas, freedom));
+  shorten(e.sigma), shorten(e.freedom), set_reach(e, factor);
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   return e;
 }
 
 }  // namespace
-
-bool has_model(std::string_view mechanism) {
-  return find_kernels(kernel_rooms(), mechanism) != nullptr || is_unlisted(mechanism);
-}
 
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
                      const std::function<void()>& done) {
@@ -66,7 +68,7 @@ ModelRuns model_runs(const Problem& problem, Format precision, int draws, int th
 void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
                     const std::function<void()>& done) {
   const std::shared_ptr<const Room> room = find_room(problem.mechanism);
-  require(room != nullptr && has_model(problem.mechanism), problem.mechanism, ": no model: it has no kernels");
+  require(room != nullptr, problem.mechanism, ": no such mechanism");
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
   runs.drawn.resize(all);
   words::in_parallel(all - known, threads, [&](std::size_t i) {
@@ -79,6 +81,13 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
     cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
     if (done) done();
   });
+}
+
+void set_reach(Expected& expected, double factor) {
+  expected.reach.clear();
+  expected.reach.reserve(expected.freedom.size());
+  for (const double freedom : expected.freedom)
+    expected.reach.push_back(factor * equivalent_sigmas(expected.known_reach / factor, freedom));
 }
 
 ModelFactor model_factor(Format precision) {

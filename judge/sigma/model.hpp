@@ -27,9 +27,6 @@ ModelRuns model_runs(const Problem& problem, Format precision, int draws, int th
 void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int threads,
                     const std::function<void()>& done = {});
 
-/// Whether that room has draws: those that have kernels, and programs.
-bool has_model(std::string_view mechanism);
-
 /// By what factor a healthy kernel may exceed the model's own limits: `passes` and it is right, beyond `fails` no
 /// healthy algorithm known answers so. Between them the model does not decide.
 struct ModelFactor {
@@ -37,6 +34,9 @@ struct ModelFactor {
 };
 /// Of operands in that precision: measured on kernels of others (docs/judge-derivation.md, "Model").
 ModelFactor model_factor(Format precision);
+
+/// Sets the reach of each element, from the freedom with which its sigma is known; limits are multiplied by `factor`.
+void set_reach(Expected& expected, double factor);
 
 /// What is expected of every tensor of the oracle, the limits already multiplied by model_factor().passes.
 /// `stored` says in which format a tensor is stored; `rate` is the probability that a healthy kernel fails.

@@ -9,7 +9,6 @@
 namespace assay {
 namespace {
 
-using arguments::CaseRequest;
 using With = std::vector<std::pair<std::string, std::string>>;
 using Words = std::initializer_list<std::pair<const char*, const char*>>;
 
@@ -18,11 +17,11 @@ Params words_of(Words list) {
   for (const auto& [name, value] : list) params[name] = std::string(value);
   return params;
 }
-CaseRequest with_params(CaseRequest request, Params params) {
+CaseSpec with_params(CaseSpec request, Params params) {
   request.params.merge(params);
   return request;
 }
-CaseRequest with_inputs(CaseRequest request, With with) {
+CaseSpec with_inputs(CaseSpec request, With with) {
   request.with = std::move(with);
   return request;
 }
@@ -33,22 +32,22 @@ constexpr Shape equal = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .
 
 /// What every attention form takes.
 std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
-  const CaseRequest base{.mechanism = std::string(mechanism), .shape = unequal};
-  CaseRequest decode = base, window = base, open = base, same = base, empty = base, packed = base;
+  const CaseSpec base{.mechanism = std::string(mechanism), .shape = unequal};
+  CaseSpec decode = base, window = base, open = base, same = base, empty = base, packed = base;
   decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
   window.params = {{"window_left", 6L}};
   open.params["causal"] = false;
-  same.shape = equal, same.style = "short_documents";
-  empty.style = "empty_rows", empty.params = {{"causal", false}};
-  packed.shape = equal, packed.style = "short_sequences";
-  CaseRequest cross = base, low = base, high = base;
-  low.shape = high.shape = equal, low.style = "low_lse", high.style = "high_lse";
+  same.shape = equal, same.argument_style = "short_documents";
+  empty.argument_style = "empty_rows", empty.params = {{"causal", false}};
+  packed.shape = equal, packed.argument_style = "short_sequences";
+  CaseSpec cross = base, low = base, high = base;
+  low.shape = high.shape = equal, low.argument_style = "low_lse", high.argument_style = "high_lse";
   low.precision = high.precision = Format::fp32;
   cross.with = {{"cu_seqlens_q", "0,4,4,4,20"}, {"cu_seqlens_k", "0,9,16,16,37"}, {"lse", ""}};
-  CaseRequest decode_packed = cross;
+  CaseSpec decode_packed = cross;
   decode_packed.cotangents = false, decode_packed.with.pop_back();
   decode_packed.with.front().second = "0,4,4,4,8", decode_packed.shape.query_len = 8;
-  CaseRequest ahead = open, both = open, padded = base;
+  CaseSpec ahead = open, both = open, padded = base;
   ahead.params["window_right"] = 3L, ahead.params["causal_align"] = std::string("start");
   both.with = {{"documents_q", ""}, {"documents_k", ""}};
   padded.shape.batch = 2, padded.with = {{"lengths_q", "24,7"}, {"lengths_k", "40,19"}, {"lse", ""}};
@@ -109,7 +108,7 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
       {"decode_packed", "split_decode", decode_packed, {"key_behind_the_sequence", "later_sequences_unwritten"}},
   };
   if (mechanism == "parallax") {  // heads beyond those that the room's own form is compiled for
-    CaseRequest wide = base, wide_decode = decode;
+    CaseSpec wide = base, wide_decode = decode;
     wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 136, .query_len = 12};
     wide_decode.shape = {.batch = 1, .seq_len = 70, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 2};
     cases.push_back({"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {}});
@@ -124,22 +123,22 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
 
 /// Keys that rows chose.
 std::vector<ArgumentCase> chosen_cases() {
-  const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
-  CaseRequest open = base, empty = base, lengths = base, far = base, shared = base, latent = base, blocks = base,
-              pages = base, packed = base, decode = base, none = base;
+  const CaseSpec base{.mechanism = "softmax_attention", .shape = unequal};
+  CaseSpec open = base, empty = base, lengths = base, far = base, shared = base, latent = base, blocks = base,
+           pages = base, packed = base, decode = base, none = base;
   open.params["causal"] = false;
-  empty.style = "empty_choices", lengths.style = "choice_lengths", far.style = "far_choices";
-  shared.style = "one_key_for_all", none.style = "nothing_chosen";
+  empty.argument_style = "empty_choices", lengths.argument_style = "choice_lengths", far.argument_style = "far_choices";
+  shared.argument_style = "one_key_for_all", none.argument_style = "nothing_chosen";
   lengths.shape = {.batch = 1, .seq_len = 96, .heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 10};
   latent.shape = {
       .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 1, .key_dim = 32, .value_dim = 16, .query_len = 24};
   latent.params = {{"value_dim", 16L}, {"scale", std::string("0.25")}};
   blocks.params = {{"topk_block_size", 4L}, {"causal", false}};
   pages.shape.batch = 2;
-  packed.shape = equal, packed.style = "short_sequences";
+  packed.shape = equal, packed.argument_style = "short_sequences";
   decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300, decode.params["causal"] = false;
-  CaseRequest decode_empty = decode;
-  decode_empty.style = "empty_choices";
+  CaseSpec decode_empty = decode;
+  decode_empty.argument_style = "empty_choices";
   return {
       {"chosen",
        "tiled",
@@ -176,24 +175,24 @@ std::vector<ArgumentCase> chosen_cases() {
 
 /// And softmax attention alone.
 std::vector<ArgumentCase> sink_cases() {
-  const CaseRequest base{.mechanism = "softmax_attention", .shape = unequal};
-  CaseRequest decode = base;
+  const CaseSpec base{.mechanism = "softmax_attention", .shape = unequal};
+  CaseSpec decode = base;
   decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
-  CaseRequest expanded = base, absorbed = decode;
+  CaseSpec expanded = base, absorbed = decode;
   expanded.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 128, .query_len = 12};
   absorbed.shape = {
       .batch = 1, .seq_len = 70, .heads = 2, .shared_heads = 1, .key_dim = 576, .value_dim = 512, .query_len = 2};
   absorbed.params["value_dim"] = 512L, absorbed.with.clear();
   absorbed.params["scale"] = std::string("0.07216878364870322");  // of the expanded form, 192^-1/2
-  CaseRequest wide = base;
+  CaseSpec wide = base;
   wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 12};
-  CaseRequest absorbed_forward = absorbed;
+  CaseSpec absorbed_forward = absorbed;
   absorbed_forward.shape.query_len = 5, absorbed_forward.shape.seq_len = 12;
-  CaseRequest mxfp8 = base, nvfp4 = base;
+  CaseSpec mxfp8 = base, nvfp4 = base;
   mxfp8.shape =
       nvfp4.shape = {.batch = 1, .seq_len = 20, .heads = 2, .shared_heads = 1, .key_dim = 64, .value_dim = 32};
-  mxfp8.style = "mxfp8", nvfp4.style = "nvfp4";
-  CaseRequest pages = base, decode_pages = decode;
+  mxfp8.argument_style = "mxfp8", nvfp4.argument_style = "nvfp4";
+  CaseSpec pages = base, decode_pages = decode;
   pages.shape.batch = 2, pages.with = {{"page_table", "8"}, {"sink", ""}};
   decode_pages.shape.batch = 2, decode_pages.shape.seq_len = 100, decode_pages.with = {{"page_table", "16"}};
   return {
@@ -231,25 +230,25 @@ constexpr Shape two_heads = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 1
 /// More value heads than key heads.
 constexpr Shape grouped = {.batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16};
 
-CaseRequest case_of(std::string_view mechanism, Words words, Shape shape = two_heads) {
+CaseSpec case_of(std::string_view mechanism, Words words, Shape shape = two_heads) {
   return {.mechanism = std::string(mechanism), .shape = shape, .params = words_of(words)};
 }
-CaseRequest with_style(CaseRequest drawn, const char* style) {
-  drawn.style = style;
+CaseSpec with_style(CaseSpec drawn, const char* style) {
+  drawn.argument_style = style;
   return drawn;
 }
-CaseRequest with_count(CaseRequest drawn, const char* name, long count) {
+CaseSpec with_count(CaseSpec drawn, const char* name, long count) {
   drawn.params[name] = count;
   return drawn;
 }
 
-ArgumentCase named(std::string_view name, CaseRequest request, std::vector<std::string_view> mutants) {
+ArgumentCase named(std::string_view name, CaseSpec request, std::vector<std::string_view> mutants) {
   return {name, "chunkwise", std::move(request), std::move(mutants)};
 }
 
 /// Of a recurrence that normalises.
 std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
-  CaseRequest inside = with_style(case_of(mechanism, {{"state_layout", "v_first"}}), "short_sequences");
+  CaseSpec inside = with_style(case_of(mechanism, {{"state_layout", "v_first"}}), "short_sequences");
   inside = with_count(with_count(inside, "state_every", 4), "checkpoint_every", 6);
   inside.with = {{"state_at", "0,5,37"}};
   return {
@@ -264,7 +263,7 @@ std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
             {"eps_of_the_mean"}),
       named("norm_in_fp32",
             [&] {
-              CaseRequest wide = case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}});
+              CaseSpec wide = case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}});
               wide.precision = Format::fp32;
               return wide;
             }(),
@@ -310,7 +309,7 @@ constexpr Shape wide_keys = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 1
 
 /// And write strengths.
 std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
-  CaseRequest wide = case_of(mechanism, {{"beta_gate", "sigmoid"}});
+  CaseSpec wide = case_of(mechanism, {{"beta_gate", "sigmoid"}});
   wide.precision = Format::fp32;
   return {
       named(
@@ -322,12 +321,12 @@ std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
   };
 }
 
-CaseRequest fused(std::string_view mechanism, Shape shape = two_heads) {
+CaseSpec fused(std::string_view mechanism, Shape shape = two_heads) {
   return case_of(mechanism, {{"gate", "softplus"}, {"beta_gate", "sigmoid"}, {"l2_norm", "root"}, {"l2_eps", "1e-6"}},
                  shape);
 }
 std::vector<ArgumentCase> fused_cases(std::string_view mechanism) {
-  CaseRequest inside = with_count(with_count(fused(mechanism), "state_every", 16), "checkpoint_every", 12);
+  CaseSpec inside = with_count(with_count(fused(mechanism), "state_every", 16), "checkpoint_every", 12);
   inside.with = {{"state_at", "3,3,39"}};
   return {
       named("fused", fused(mechanism, grouped), {"dt_bias_forgotten", "norm_gradient_not_projected"}),
@@ -339,9 +338,9 @@ std::vector<ArgumentCase> fused_cases(std::string_view mechanism) {
 
 /// Of mamba2.
 std::vector<ArgumentCase> step_cases() {
-  CaseRequest steps = case_of("mamba2", {{"state_layout", "v_first"}}, grouped);
+  CaseSpec steps = case_of("mamba2", {{"state_layout", "v_first"}}, grouped);
   steps.params["dt_softplus"] = true;
-  CaseRequest limits = with_params(steps, words_of({{"dt_min", "0.5"}, {"dt_max", "1"}}));
+  CaseSpec limits = with_params(steps, words_of({{"dt_min", "0.5"}, {"dt_max", "1"}}));
   return {
       named("steps", with_inputs(steps, {{"dt", ""}, {"rate", ""}, {"dt_bias", ""}}),
             {"dt_bias_after_the_softplus", "dt_gradient_of_values_alone", "dv_without_step", "step_not_smoothed"}),
@@ -382,10 +381,10 @@ std::vector<ArgumentCase> argument_cases(std::string_view mechanism) {
   return cases;
 }
 
-std::string command_of(const arguments::CaseRequest& request) {
-  std::string command =
-      text("assay case ", request.mechanism, " --shape ", text_of(request.shape), " --precision ",
-           name_of(request.precision), " --style ", request.style, " --seed ", request.seed, flags_of(request.params));
+std::string command_of(const CaseSpec& request) {
+  std::string command = text("assay case ", request.mechanism, " --shape ", text_of(request.shape), " --precision ",
+                             name_of(request.precision), " --style ", request.style_name(), " --seed ", request.seed,
+                             flags_of(request.params));
   for (const auto& [name, value] : request.with) command += text(" --with ", name, value.empty() ? "" : "=", value);
   return command + (request.cotangents ? "" : " --no-cotangents");
 }

@@ -11,7 +11,7 @@ namespace assay {
 struct ArgumentCase {
   std::string_view name;
   std::string_view form;  ///< that runs it
-  arguments::CaseRequest request;
+  CaseSpec request;
   std::vector<std::string_view> mutants;  ///< that fail on it, held-out ones among them
 };
 
@@ -19,6 +19,6 @@ struct ArgumentCase {
 std::vector<ArgumentCase> argument_cases(std::string_view mechanism);
 
 /// The command that draws it.
-std::string command_of(const arguments::CaseRequest& request);
+std::string command_of(const CaseSpec& request);
 
 }  // namespace assay

@@ -82,13 +82,12 @@ void add_pieces(const std::shared_ptr<const Room>& room, const KernelForm* form,
 }
 
 std::vector<Piece> pieces_of(const CalibrateOptions& options) {
-  for (const std::string& name : options.mechanisms) room_named(name, "--mechanism");
   std::vector<Piece> list;
   for (const KernelRoom* kernels : kernel_rooms())
-    if (asks_for(options.mechanisms, kernels->name) && has_model(kernels->name))
+    if (asks_for(options.mechanisms, kernels->name))
       add_pieces(find_room(kernels->name), &kernels->forms.front(), options, list);
   for (const std::string& name : options.mechanisms)
-    if (is_unlisted(name)) add_pieces(find_room(name), nullptr, options, list);
+    if (const auto room = room_named(name, "--mechanism"); room->is_program()) add_pieces(room, nullptr, options, list);
   return list;
 }
 

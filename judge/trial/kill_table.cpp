@@ -80,11 +80,9 @@ void add_subjects_with_arguments(std::vector<Subject>& list, const std::string& 
 }
 
 std::vector<Subject> subjects_of(const MutantOptions& options) {
-  for (const std::string& name : options.mechanisms) {
-    room_named(name, "--mechanism");
-    require(!is_unlisted(name), "--mechanism: ", name,
+  for (const std::string& name : options.mechanisms)
+    require(!room_named(name, "--mechanism")->is_program(), "--mechanism: ", name,
             " is a program, and has no kernel of ours; `assay check --mutants` tries errors in its formula");
-  }
   const std::span<const KernelRoom* const> held_out = held_out_rooms();
   std::vector<Subject> list;
   for (const Room* room : rooms()) {
@@ -150,7 +148,7 @@ struct Run {
 struct Known {
   Expectation expectation;
   Tensors baseline = {};          ///< for those rules that want one; empty where only the judge is asked
-  Named<Expected> by_model = {};  ///< empty where only the judge is asked, or the room has no model
+  Named<Expected> by_model = {};  ///< empty where only the judge is asked
   std::shared_ptr<const Oracle> oracle = {};
   std::shared_ptr<OtherAlgorithms> others = {};
   Format precision = Format::exact;
@@ -209,7 +207,6 @@ Known known_of(const Run& run, Rules rules) {
   policy.rounding = Rounding::jittered;
   policy.seed = Stream(0, "baseline").bits(0);  // none of the draws
   known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
-  if (!has_model(run.room.name)) return known;
   if (learnt.sharper) oracle = std::make_shared<const Oracle>(*learnt.sharper);
   std::map<std::string, Format> formats;
   for (const auto& [name, truth] : oracle->tensors) formats[name] = stored_format(known, name);

@@ -283,7 +283,6 @@ class Search {
     for (const Contract::Rule& rule : contract.rules)
       if (rule.site == "operands") precision = rule.format;
     for (const Studied& s : studied_) {
-      if (!has_model(s.given.problem.mechanism)) continue;
       const auto stored = [&](const std::string& name) {
         const auto known = s.given.stored.find(name);
         return known == s.given.stored.end() ? Format::fp32 : known->second;

@@ -212,7 +212,8 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
                                    ": nothing of it is rounded, in any order"));
   if (!(excess.value <= 1))
     return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
-                                   ": off by ", z_at(e, got, excess.at), " sigma, limit ", e.reach[excess.at]));
+                                   ": off by ", std::fabs(error_at(e, got, excess.at)), ", allowed ",
+                                   e.reach[excess.at] * e.sigma[excess.at] + e.bound[excess.at]));
   if (!(j.rms_z <= e.rms_limit + oracle_share))
     return set(Verdict::fail, text("root mean square of error / sigma is ", j.rms_z, ", limit ", e.rms_limit));
   if (!(j.worst_sum <= 1))

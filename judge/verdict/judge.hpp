@@ -92,6 +92,7 @@ std::span<const Corruption> corruptions();
 struct Judgement {
   Verdict verdict = Verdict::error;
   std::string reason;         ///< one sentence unless PASS
+  std::string advice;         ///< of UNDECIDED: what may decide it
   double relative_error = 0;  ///< Frobenius norms: error / value
   double max_error = 0;       ///< largest |error|, at
   std::size_t max_error_at = 0;

@@ -57,18 +57,13 @@ struct Groups {
   int each() const { return own / shared; }
 };
 
-const RoomFacts::Ranked* find(const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
-  const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
-  return it == fields.end() ? nullptr : &*it;
-}
-
 Groups groups_of(const Room& room, const Problem& problem) {
   Groups groups;
   const auto inputs = room.inputs(), outputs = room.outputs();
   bool even = true;
   const auto count = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields) {
     for (const auto& [name, array] : arrays) {
-      const RoomFacts::Ranked* ranked = find(fields, name);
+      const RoomFacts::Ranked* ranked = find_field(fields, name);
       if (ranked == nullptr) return void(even = false);
       if (array.shape.empty()) continue;
       const bool full = array.shape.size() == static_cast<std::size_t>(ranked->rank) + 1;
@@ -101,7 +96,7 @@ Problem group_of(const Room& room, const Problem& problem, const Groups& groups,
   Problem part{problem.id, problem.mechanism, problem.params, {}, {}};
   const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
     for (const auto& [name, array] : from) {
-      const int each = find(fields, name)->field.heads == Field::Heads::own ? groups.each() : 1;
+      const int each = find_field(fields, name)->field.heads == Field::Heads::own ? groups.each() : 1;
       to[name] = array.shape.empty() ? array : heads_of(array, group * each, each);
     }
   };
@@ -197,7 +192,7 @@ void refuse_overflow(const BasicArrays<Enclosed>& arrays, const std::vector<Room
   for (const auto& [name, array] : arrays)
     for (std::size_t i = 0; i < array.data.size(); ++i)
       if (const HiLo& x = array.data[i].value; !std::isfinite(x.hi) || !std::isfinite(x.lo))
-        throw Refusal(Status::nonfinite, row_of(find(fields, name), array.shape, i),
+        throw Refusal(Status::nonfinite, row_of(find_field(fields, name), array.shape, i),
                       text(where, name, place(array.shape, i), ": overflows in double"));
 }
 

@@ -24,28 +24,16 @@ std::span<const Room* const> rooms() {
   return all;
 }
 
-namespace {
-
-/// Null if none of mechanisms.def is called so.
-const Room* listed(std::string_view name) {
-  const auto all = rooms();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
-  return it == all.end() ? nullptr : *it;
-}
-
-}  // namespace
-
 Answer Room::emulated(const Problem&) const { throw InputError(text(name, ": no model: it has no kernels")); }
 std::optional<Arrays> Room::term_sizes(const Problem&, int, int) const { return std::nullopt; }
 std::unique_ptr<Trajectory> Room::trajectory(Tier) const { return nullptr; }
 
 const Room& listed_room(std::string_view name) {
-  const Room* room = listed(name);
-  require(room != nullptr, name, ": no such room");
-  return *room;
+  const auto all = rooms();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Room* room) { return room->name == name; });
+  require(it != all.end(), name, ": no such room");
+  return **it;
 }
-
-bool is_unlisted(std::string_view mechanism) { return listed(mechanism) == nullptr && find_room(mechanism) != nullptr; }
 
 std::vector<std::pair<std::string, std::string>> carried_names(const Room& room) {
   constexpr std::string_view last = "final_";
@@ -55,10 +43,9 @@ std::vector<std::pair<std::string, std::string>> carried_names(const Room& room)
     if (!output.field.name.starts_with(last)) continue;
     const std::string rest(output.field.name.substr(last.size()));
     std::vector<std::string> taken_up{"initial_" + rest};
-    if (!is_unlisted(room.name)) taken_up.push_back(rest);  // a room's tail of pairs
+    if (!room.is_program()) taken_up.push_back(rest);  // a room's tail of pairs
     for (const std::string& name : taken_up)
-      if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.field.name == name; }))
-        names.emplace_back(output.field.name, name);
+      if (find_field(inputs, name) != nullptr) names.emplace_back(output.field.name, name);
   }
   return names;
 }

@@ -133,8 +133,6 @@ const Room& listed_room(std::string_view name);
 /// arguments ("kda+arguments"); null if the name is no room's. Throws Refusal (UNSUPPORTED) if the file is no program.
 /// Defined in arguments/file_rooms.cpp.
 std::shared_ptr<const Room> find_room(std::string_view name);
-/// Whether the mechanism is not one of mechanisms.def: it has no kernels and no contracts of ours.
-bool is_unlisted(std::string_view mechanism);
 /// Outputs and the inputs of the next segment that they are, by name: final_state and initial_state.
 std::vector<std::pair<std::string, std::string>> carried_names(const Room& room);
 

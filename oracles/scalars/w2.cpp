@@ -11,10 +11,7 @@
 namespace assay {
 namespace {
 
-/// 2^(j/64) = (hi + lo)(1 + tail): hi and lo are rounded, tail is what they miss.
-struct Node {
-  double hi, lo, tail;
-};
+using Node = W2Node;
 
 constexpr std::array<Node, 65> nodes{{{0x1.0000000000000p+0, 0x0.0p+0, 0x0.0p+0},
                                       {0x1.02c9a3e778061p+0, -0x1.19083535b085dp-56, -0x1.8c3532cd3c93cp-110},
@@ -114,6 +111,8 @@ W2 polynomial(const std::array<W2, N>& c, const W2& s, W2 last) {
 }
 
 }  // namespace
+
+std::span<const W2Node> w2_nodes() { return nodes; }
 
 // x = k ln2/64 + r, |r| < 2^-7.5; exp(x) = 2^(k div 64) node(k mod 64) (1 + p), p = r + r^2/2 + ... + r^11/11!.
 // Error in u^2: the last addition 3, the node 0.5, its product with p 5 |p| < 0.03, p itself less than (5 + 3) |p| and

@@ -14,6 +14,7 @@
 // Needs -ffp-contract=off and round to nearest.
 #include <cmath>
 #include <compare>
+#include <span>
 
 namespace assay {
 
@@ -114,5 +115,12 @@ double exp_to_nearest(double x);
 
 /// log(0) = -inf; negative gives NaN.
 W2 log(const W2& x);
+
+/// 2^(j/64) = (hi + lo)(1 + tail): hi and lo are rounded, tail is what they miss.
+struct W2Node {
+  double hi, lo, tail;
+};
+/// The table of exp and log, for j from 0 to 64.
+std::span<const W2Node> w2_nodes();
 
 }  // namespace assay

@@ -140,10 +140,10 @@ TEST_F(ArgumentChecks, SayWhatACaseIsBlindTo) {
 
 /// Sequences of a batch that are equal are answered alike to nearest, and at random each in its own way.
 TEST(ArgumentForms, GiveSequencesRandomBitsOfTheirOwn) {
-  const CaseRequest request{.mechanism = "softmax_attention",
-                            .shape = {.batch = 2, .seq_len = 8, .heads = 1, .key_dim = 4, .value_dim = 4},
-                            .params = {{"soft_cap", std::string("2")}},
-                            .cotangents = false};
+  const CaseSpec request{.mechanism = "softmax_attention",
+                         .shape = {.batch = 2, .seq_len = 8, .heads = 1, .key_dim = 4, .value_dim = 4},
+                         .params = {{"soft_cap", std::string("2")}},
+                         .cotangents = false};
   Problem problem = read_problem(draw_case(request, "test"), "case").problem;
   for (const char* name : {"q", "k", "v"}) {
     std::vector<double>& x = problem.inputs.at(name).data;

@@ -16,8 +16,8 @@ namespace assay::arguments {
 namespace {
 
 /// Two sequences, four heads of q that share two of k.
-CaseRequest lists_request(Params params = {}, std::vector<std::pair<std::string, std::string>> with = {}) {
-  CaseRequest request{
+CaseSpec lists_request(Params params = {}, std::vector<std::pair<std::string, std::string>> with = {}) {
+  CaseSpec request{
       .mechanism = "softmax_attention",
       .shape =
           {.batch = 2, .seq_len = 20, .heads = 4, .shared_heads = 2, .key_dim = 8, .value_dim = 8, .query_len = 12},
@@ -27,7 +27,7 @@ CaseRequest lists_request(Params params = {}, std::vector<std::pair<std::string,
   for (auto& one : with) request.with.push_back(std::move(one));
   return request;
 }
-Problem lists_case(const CaseRequest& request = lists_request()) {
+Problem lists_case(const CaseSpec& request = lists_request()) {
   return read_problem(draw_case(request, "test"), "case").problem;
 }
 double& element(Array& array, std::initializer_list<int> index) {
@@ -107,7 +107,7 @@ TEST(ChosenKeys, EndWhereTheirLengthSays) {
   expect_same(lists, spoilt);
 }
 TEST(ChosenKeys, LieInEveryLayout) {
-  CaseRequest request = lists_request();
+  CaseSpec request = lists_request();
   const Answer rows_first = answer_in_doubles(lists_case(request));
   request.layout = "bhtd";
   EXPECT_EQ(rows_first.outputs, answer_in_doubles(lists_case(request)).outputs);

@@ -183,7 +183,7 @@ TEST(ArgumentFiles, take_integers_and_truth_values_in_their_dtypes_alone) {
   const auto said_of = [](const char* style, const std::string& tensor, const char* dtype) -> std::string {
     Safetensors file = draw_case({.mechanism = "softmax_attention",
                                   .shape = {.seq_len = 24, .heads = 1, .key_dim = 2, .value_dim = 2},
-                                  .style = style},
+                                  .argument_style = style},
                                  "test");
     file.tensors.at(tensor) = store_integers(*load_integers(file.tensors.at(tensor)), dtype);
     try {

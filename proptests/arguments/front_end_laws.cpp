@@ -31,7 +31,7 @@ Drawn whole(const std::string& mechanism) {
 }
 
 Policy in_bf16(const KernelForm& form) { return policy_of(form, Format::bf16); }
-const KernelForm& form_of(const std::string& mechanism) {
+const KernelForm& form_of(std::string_view mechanism) {
   return tile::kernel_rooms::with_arguments(mechanism)->forms.front();
 }
 Answer answered(const Problem& problem, const std::string& mechanism) {

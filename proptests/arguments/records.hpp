@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "arguments/answer.hpp"
 #include "files/case_file.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/rounding.hpp"
@@ -53,7 +52,7 @@ struct Record {
 inline Json attempted(const Record& record) {
   const std::string file = case_file_text({record.json()});
   const Case c = read_cases(file, "law").at(0);
-  return result_record(c, answer_any(c, {.digits = 60, .tier = {}}));
+  return result_record(c, answer_case(c, {.digits = 60, .tier = {}}));
 }
 inline Json answered(const Record& record) {
   Json result = attempted(record);

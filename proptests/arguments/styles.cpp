@@ -18,8 +18,8 @@ Safetensors drawn_in(const char* mechanism, const char* style, Params params = {
   return draw_case({.mechanism = mechanism,
                     .shape = {.seq_len = 24, .heads = 2, .key_dim = 32, .value_dim = 32},
                     .precision = Format::fp32,
-                    .style = style,
-                    .params = std::move(params)},
+                    .params = std::move(params),
+                    .argument_style = style},
                    "test");
 }
 Answer answer_to(const Safetensors& file) { return answer_in_doubles(read_problem(file, "case").problem); }

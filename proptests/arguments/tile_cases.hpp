@@ -30,7 +30,7 @@ struct Drawn {
   Shape shape;
   Params params = {};
   std::vector<std::pair<std::string, std::string>> with = {};
-  std::string style = "normal";
+  std::string style = {};  ///< of arguments
   Format precision = Format::bf16;
   std::uint64_t seed = 0;
 
@@ -38,10 +38,10 @@ struct Drawn {
     return draw_case({.mechanism = mechanism,
                       .shape = shape,
                       .precision = precision,
-                      .style = style,
                       .seed = seed,
                       .params = params,
                       .with = with,
+                      .argument_style = style,
                       .cotangents = form != "split_decode"},
                      "test");
   }

@@ -42,13 +42,11 @@ INSTANTIATE_TEST_SUITE_P(Arguments, TilePrograms,
                                            "linear_attention", "retnet", "mamba2", "gla", "kda"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-const KernelRoom& held_out_of(const std::string& mechanism) {
-  return *held_out_with_arguments(mechanism + std::string(room_suffix));
+const KernelRoom& held_out_of(std::string_view mechanism) {
+  return *held_out_with_arguments(text(mechanism, room_suffix));
 }
 /// With the faults of its tile programs and of what calls them for every sequence.
-const KernelRoom& planted_of(const std::string& mechanism) {
-  return *find_argument_forms(mechanism + std::string(room_suffix));
-}
+const KernelRoom& planted_of(std::string_view mechanism) { return *find_argument_forms(text(mechanism, room_suffix)); }
 bool has_mutant(const KernelRoom& room, std::string_view name) {
   return std::any_of(room.forms.begin(), room.forms.end(), [&](const KernelForm& form) {
     return std::any_of(form.mutants.begin(), form.mutants.end(), [&](const Mutant& m) { return m.name == name; });
@@ -105,9 +103,9 @@ TEST_P(TilePrograms, HaveNoOtherMutants) {
 }
 
 /// A small case that has the argument, and whatever it needs beside it.
-arguments::CaseRequest request_with(const std::string& mechanism, const Argument& argument) {
+CaseSpec request_with(const std::string& mechanism, const Argument& argument) {
   const std::string name(argument.name);
-  CaseRequest request{.mechanism = mechanism, .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4}};
+  CaseSpec request{.mechanism = mechanism, .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4}};
   const std::map<std::string, Params> words = {
       {"scale", words_of({{"scale", "0.5"}})},
       {"soft_cap", words_of({{"soft_cap", "2"}})},

@@ -8,5 +8,7 @@ namespace assay {
 std::string source_dir();
 /// A plugin that the build has made for tests, by the name of its source.
 std::string plugin_built(const std::string& name);
+/// The compiler that has made the build.
+std::string compiler();
 
 }  // namespace assay

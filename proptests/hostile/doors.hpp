@@ -42,7 +42,7 @@ inline std::string answer_to(const ProblemFile& problem) {
 /// Cases, answers, case lists, contracts, programs and baselines.
 inline std::vector<Door> doors() {
   const Room& room = listed_room("deltanet");
-  const Safetensors problem = case_file(room, {.mechanism = "deltanet", .shape = {1, 3, 2, 1, 2, 3, 0}}, true, "0");
+  const Safetensors problem = arguments::draw_case({.mechanism = "deltanet", .shape = {1, 3, 2, 1, 2, 3, 0}}, "0");
   const ProblemFile posed = read_problem(problem, "case");
   const Oracle oracle = oracle_of(room, posed.problem);
   return {

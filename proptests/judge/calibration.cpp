@@ -62,12 +62,12 @@ TEST(Gauge, counts_NaN_as_beyond_and_leaves_out_what_is_undecided) {
   EXPECT_EQ(g.elements, 2U);
 }
 
-struct Trial {
+struct Calibrated {
   const Room& room;
   const KernelForm& form;
   Problem problem;
 };
-Trial trial_of(std::string_view name, Format precision) {
+Calibrated trial_of(std::string_view name, Format precision) {
   const Room& room = listed_room(name);
   return {room, find_kernels(kernel_rooms(), name)->forms.front(),
           room.make({.mechanism = std::string(name),
@@ -81,7 +81,7 @@ Trial trial_of(std::string_view name, Format precision) {
 TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
   for (const std::string_view name : {"value_averaging", "softmax_attention", "deltanet"})
     for (const Format precision : {Format::fp32, Format::bf16}) {
-      const Trial trial = trial_of(name, precision);
+      const Calibrated trial = trial_of(name, precision);
       const auto variants = healthy_variants(name, trial.form, precision);
       const std::vector<Gauge> gauges = gauge(trial.room, variants, trial.problem);
       ASSERT_EQ(gauges.size(), variants.size());
@@ -106,7 +106,7 @@ TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
 /// What the interval is for: half as much again, or a third less, is seen.
 TEST(Calibration, sees_a_sigma_that_is_not_the_kernels) {
   for (const std::string_view name : {"value_averaging", "softmax_attention", "deltanet"}) {
-    const Trial trial = trial_of(name, Format::bf16);
+    const Calibrated trial = trial_of(name, Format::bf16);
     const Expectation expectation =
         expect(oracle_of(trial.room, trial.problem), {&trial.form, Format::bf16, 0, 1}, trial.problem, 12);
     const auto rms_with = [&](double factor) {
@@ -125,7 +125,7 @@ TEST(Calibration, sees_a_sigma_that_is_not_the_kernels) {
 
 /// A contract that knows less than what the kernel rounds.
 TEST(Calibration, sees_a_site_that_the_contract_leaves_out) {
-  const Trial trial = trial_of("softmax_attention", Format::bf16);
+  const Calibrated trial = trial_of("softmax_attention", Format::bf16);
   std::vector<HealthyVariant> variants = healthy_variants("softmax_attention", trial.form, Format::bf16);
   const auto wide = std::find_if(variants.begin(), variants.end(), [](const auto& v) { return v.name == "P wide"; });
   ASSERT_NE(wide, variants.end());
@@ -154,7 +154,7 @@ TEST(SequentialForms, answer_what_the_oracle_does) {
   for (const KernelRoom* kernels : kernel_rooms())
     for (const KernelForm* form : {sequential_form(kernels->name), product_sum_form(kernels->name)}) {
       if (form == nullptr) continue;
-      const Trial trial = trial_of(kernels->name, Format::bf16);
+      const Calibrated trial = trial_of(kernels->name, Format::bf16);
       const Oracle oracle = oracle_of(trial.room, trial.problem);
       const Answer answer = form->run(trial.problem, Policy::exact(form->sites), 0);
       for (const auto& [name, tensor] : oracle.tensors) {

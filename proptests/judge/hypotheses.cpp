@@ -562,6 +562,27 @@ TEST(Causes, are_told_apart_where_there_are_two) {
   EXPECT_TRUE(told.causes.unexplained.empty());
 }
 
+TEST(Causes, are_named_together_where_one_tensor_has_both) {
+  const Bench& bench = gated_deltanet();
+  const Answer answer = bench.call().with([](Problem& p) {
+    held_out::set_number(p, "scale", 1);
+    for (double& b : p.inputs.at("beta").data) b *= 2;
+  });
+  const std::string said = told_of(bench, answer).text();
+  EXPECT_NE(said.find("scale missing"), std::string::npos) << said;
+  EXPECT_NE(said.find("beta doubled"), std::string::npos) << said;
+}
+
+/// Where other heads are right, a sign still says more than a number for every row.
+TEST(Causes, say_the_sign_of_a_head) {
+  const Bench& bench = gated_deltanet();
+  Answer answer = bench.call().healthy();
+  std::vector<double>& d_q = answer.gradients.at("q").data;
+  for (std::size_t i = d_q.size() / 2; i < d_q.size(); ++i) d_q[i] *= -1;
+  const std::string said = told_of(bench, answer).text();
+  EXPECT_NE(said.find("the sign reversed in key/value head 1"), std::string::npos) << said;
+}
+
 TEST(Causes, begin_with_the_first_output) {
   const Bench& bench = gated_deltanet();
   Answer answer = bench.call().healthy();

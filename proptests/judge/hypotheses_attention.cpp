@@ -105,6 +105,9 @@ Told told_of_one(const Bench& bench, const Kernel& kernel, const std::string& te
 double last_tile_alone(const Query& query, int j, double dp, double delta) {
   return j < query.t / tile * tile ? 0 : share_of(query, j) * (dp - delta);
 }
+double first_tile_twice(const Query& query, int j, double dp, double delta) {
+  return (j < tile ? 2 : 1) * share_of(query, j) * (dp - delta);
+}
 double without_delta(const Query& query, int j, double dp, double) { return share_of(query, j) * dp; }
 double two_keys_and_later_tiles(const Query& query, int j) { return j >= tile || j < 2 ? weight_of(query, j) : 0; }
 double without_the_probes_mean(const Query& query, int j) {
@@ -124,7 +127,7 @@ const AttentionCase attention_cases[] = {
      false,
      "o",
      {.weight = weight_of_its_tile},
-     "not rescaled when the maximum grows (tiles of 16 keys)"},
+     "not rescaled when the maximum grows (tiles of 16)"},
     {"softmax_attention",
      false,
      "o",
@@ -137,6 +140,11 @@ const AttentionCase attention_cases[] = {
      "every row the right one times a number of its own"},
     {"softmax_attention", false, "d_v", {.of_values = weight_of}, "d_v of weights that were not divided by their sum"},
     {"softmax_attention", false, "d_q", {.of_scores = last_tile_alone}, "d_q of the last tile of keys alone"},
+    {"softmax_attention",
+     false,
+     "d_q",
+     {.of_scores = first_tile_twice},
+     "what the first tile of keys owes d_q added twice (tiles of 16)"},
     {"softmax_attention", true, "d_q", {.of_scores = without_delta}, "missing from the scores' gradient in d_q"},
     {"softmax_attention", true, "d_k", {.of_scores = without_delta}, "missing from the scores' gradient in d_k"},
     {"parallax", false, "o", {.weight = without_the_probes_mean}, "the mean of the probe's scores missing"},
@@ -156,6 +164,37 @@ TEST(CausesInAttention, know_the_right_kernel) {
       const Told told = told_of_one(bench_with("softmax_attention", square), {}, tensor);
       EXPECT_FALSE(told.fails) << tensor << ": " << told.text();
     }
+}
+
+TEST(CausesInAttention, name_another_number_in_each_row) {
+  const Bench& bench = bench_for("softmax_attention");
+  Answer answer = bench.call().healthy(), wrong = answer;
+  const auto of_thirds = [](const Query& query, int j, double dp, double delta) {
+    return share_of(query, j) * (dp - (query.t % 3) * delta);
+  };
+  attend(bench.problem, {.of_scores = of_thirds}, wrong);
+  answer.gradients.at("q") = wrong.gradients.at("q"), answer.gradients.at("k") = wrong.gradients.at("k");
+  expect_said(told_of(bench, answer).text(), "d_q and d_k: looks like another number for D = <d_o, o> in each row");
+}
+
+/// Neither explains o by itself, and a form by tiles asks no room: it must be the room.
+TEST(CausesInAttention, name_a_slip_of_tiles_beside_another_convention) {
+  const Bench& bench = bench_for("softmax_attention");
+  Answer answer = bench.call().healthy();
+  const Arrays& inputs = bench.problem.inputs;
+  const Array &q = inputs.at("q"), &k = inputs.at("k"), &v = inputs.at("v");
+  Array o(answer.outputs.at("o").shape);
+  for (int h = 0; h < q.shape[0]; ++h)
+    for (int t = 0; t < q.shape[1]; ++t) {
+      const int shared = h / (q.shape[0] / k.shape[0]);
+      const auto weight = [&](int j) { return j > t ? 1 : std::exp(dot(q, h, t, k, shared, j)); };
+      double sum = 0;
+      for (int j = 0; j < k.shape[1]; ++j) sum += weight(j);
+      for (int j = 0; j < k.shape[1]; ++j)
+        for (int c = 0; c < v.shape[2]; ++c) number_at(o, h, t, c) += weight(j) / sum * number_at(v, shared, j, c);
+    }
+  answer.outputs.at("o") = o;
+  expect_said(told_of(bench, answer).text(), ", and masked scores counted as 0");
 }
 
 /// Of d_k it would be said, too, and d_k is right.

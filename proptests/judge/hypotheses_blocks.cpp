@@ -11,6 +11,7 @@
 
 #include "judge/hypotheses/scene.hpp"
 #include "oracles/core/room.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/oracles/bench.hpp"
 
 namespace assay {
@@ -33,6 +34,9 @@ struct WrongChunks {
   Decayed end = scores;   ///< of the state, to the next chunk
   bool inverts = true, stale = false, adds = true, carried = true, first_gate = true, last_write = true;
   bool first_write = true, anew = true;  ///< anew: sums of log decays, in each chunk
+  bool joined = true;                    ///< whether A has products between the halves of a chunk
+  bool tail_reads = true;                ///< whether the error of the last, partial chunk reads its state
+  int first_kept = 0;                    ///< the first token whose write joins the state
   double half_keys = 1;                  ///< the share of the key dimensions that get writes
 };
 
@@ -78,9 +82,10 @@ void answer_wrongly(const Problem& p, const WrongChunks& w, Arrays& outputs) {
       for (int i = 0; i < n; ++i)
         for (int c = 0; c < V; ++c) {
           double& u = number_at(U, 0, i, c);
-          u = beta(i) * number_at(v, h, first + i, c) - w.read(beta(i), since(i)) * from_state(k, i, c);
+          u = beta(i) * number_at(v, h, first + i, c) -
+              (n == chunk || w.tail_reads ? w.read(beta(i), since(i)) : 0) * from_state(k, i, c);
           number_at(alone, 0, i, c) = u;
-          for (int j = 0; j < i; ++j)
+          for (int j = w.joined || i < chunk / 2 ? 0 : chunk / 2; j < i; ++j)
             u -= w.A(beta(i), decay(i, j)) * products(k, i, j) * number_at(w.inverts ? U : alone, 0, j, c);
         }
       for (int i = 0; i < n; ++i)
@@ -95,7 +100,7 @@ void answer_wrongly(const Problem& p, const WrongChunks& w, Arrays& outputs) {
         for (int c = 0; c < V; ++c) {
           double& x = number_at(S, 0, a, c);
           x *= w.adds && w.carried ? w.end(since(n - 1)) : 0;
-          for (int j = 0; j < n - (w.last_write ? 0 : 1) && a < w.half_keys * K; ++j)
+          for (int j = w.first_kept; j < n - (w.last_write ? 0 : 1) && a < w.half_keys * K; ++j)
             x += w.tail(decay(n - 1, j)) * number_at(k, h / group, first + j, a) * number_at(U, 0, j, c);
           if (!w.carried && first + chunk < T) x = 0;
         }
@@ -157,19 +162,39 @@ const ChunkCase chunk_cases[] = {
      "the state decayed by 2^g, not e^g"},
     {"gated_deltanet", [](auto& w, double) { w.half_keys = 0.5; },
      "the second half of the key dimensions of the state without the chunk's"},
+    {"mamba2", [](auto& w, double) { w.scores = [](double decay) { return 1.5 * decay; }; },
+     "what tokens of the same chunk add to o multiplied by 1.5"},
+    {"mamba2", [](auto& w, double) { w.first_kept = 1; }, "the first write of each chunk missing from the state"},
+    {"gated_deltanet", [](auto& w, double) { w.joined = false; },
+     "the inverse of I + A within the halves of a chunk alone"},
 };
 
+/// One in three, or more.
 TEST(CausesInBlocks, name_mistakes_in_chunks) {
-  for (const ChunkCase& c : chunk_cases) {
-    const Bench& bench = bench_for(c.room);
-    WrongChunks wrong = c.room == std::string("mamba2") ? linear() : WrongChunks();
-    c.change(wrong, param_of(bench.problem, "scale"));
-    Answer answer = bench.call().healthy();
-    answer_wrongly(bench.problem, wrong, answer.outputs);
-    const std::string said = said_of(bench, answer);
-    expect_said(said, c.named);
-    expect_said(said, "(chunks of 16)");
-  }
+  Share share(3);
+  while (share.goes_on())
+    for (const ChunkCase& c : chunk_cases) {
+      if (!share.takes()) continue;
+      const Bench& bench = bench_for(c.room);
+      WrongChunks wrong = c.room == std::string("mamba2") ? linear() : WrongChunks();
+      c.change(wrong, param_of(bench.problem, "scale"));
+      Answer answer = bench.call().healthy();
+      answer_wrongly(bench.problem, wrong, answer.outputs);
+      const std::string said = said_of(bench, answer);
+      expect_said(said, c.named);
+      expect_said(said, "(chunks of 16)");
+    }
+}
+
+TEST(CausesInBlocks, name_what_the_last_chunk_alone_has) {
+  const Bench& bench = bench_for("gated_deltanet");
+  WrongChunks wrong;
+  wrong.tail_reads = false;
+  Answer answer = bench.call().healthy();
+  answer_wrongly(bench.problem, wrong, answer.outputs);
+  const std::string said = said_of(bench, answer);  // chunks of 32 end as those of 16 do
+  expect_said(said, "what the error reads from the chunk's state missing (chunks of ");
+  expect_said(said, ", in the last, partial one alone)");
 }
 
 TEST(CausesInBlocks, know_the_right_kernels) {
@@ -279,6 +304,17 @@ TEST(CausesInChunkGradients, name_what_the_next_state_owes_keys_undecayed) {
   ASSERT_FALSE(told_of(bench, answer).fails) << said_of(bench, answer);
   answer.gradients.at("k") = keys_owed(bench.problem, [](double) { return 1.0; });
   expect_said(said_of(bench, answer), "what the next state owes d_k not decayed to the chunk's end (chunks of 16)");
+}
+
+TEST(CausesInChunkGradients, name_what_the_first_chunk_alone_does_not_owe) {
+  const Bench& bench = bench_for("mamba2");
+  Problem p = bench.problem;  // without what o of the first chunk owes
+  Array& d_o = p.cotangents.at("o");
+  for (int i = 0; i < static_cast<int>(d_o.data.size()); ++i)
+    if (i / d_o.shape[2] % d_o.shape[1] < chunk) d_o.data[static_cast<std::size_t>(i)] = 0;
+  Answer answer = bench.call().healthy();
+  answer.gradients.at("initial_state") = hypotheses::answer_of(bench.room, p).at("d_initial_state");
+  expect_said(said_of(bench, answer), "what o owes the state (q^T d_o) missing (chunks of 16, in the first one alone)");
 }
 
 TEST(CausesInChunkGradients, name_gates_that_are_summed_otherwise) {

@@ -90,6 +90,11 @@ const ReadOtherwise readings[] = {
        };
      },
      "log_decay of all channels averaged"},
+    {"mamba2", "log_decay",
+     [](const Array&) -> ReadRow {
+       return [](int, int, std::vector<double>& row) { row[0] = std::log(std::max(1 + row[0], 1e-30)); };
+     },
+     "1 + log_decay for exp(log_decay)"},
 };
 
 TEST(CausesInInputs, name_what_is_read_otherwise) {
@@ -104,6 +109,18 @@ TEST(CausesInInputs, name_what_is_read_otherwise) {
     EXPECT_NE(said.find(reading.named), std::string::npos)
         << reading.room << ": " << reading.named << "; said: " << said;
   }
+}
+
+/// A group whose index is one off reads everything of another one.
+TEST(CausesInInputs, name_what_heads_share_of_another_head) {
+  const Bench& bench = bench_for("mamba2");
+  const Answer answer = bench.call().with([](Problem& p) {
+    for (const char* name : {"q", "k"}) {
+      std::vector<double>& x = p.inputs.at(name).data;
+      std::rotate(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
+    }
+  });
+  expect_said(told_of(bench, answer).text(), "what heads share read of the next key/value head");
 }
 
 /// o and final_state of mamba2 whose states do not decay from one chunk to the next.

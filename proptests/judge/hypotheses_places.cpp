@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-void expect_said(const Bench& bench, const Answer& answer, const std::string& named) {
+void expect_named(const Bench& bench, const Answer& answer, const std::string& named) {
   const std::string said = told_of(bench, answer).text();
   EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
 }
@@ -28,8 +28,8 @@ TEST(CausesInPlaces, name_a_gain_of_some_channels_and_of_some_rows) {
     if (i % V >= 4 && i % V < 8) o.data[at] *= 1.5;
     if (i / V % T % 16 == 15) other.data[at] *= 1.5;
   }
-  expect_said(bench, columns, " times the right values in columns 4..7");
-  expect_said(bench, rows, " times the right values in ");
+  expect_named(bench, columns, " times the right values in columns 4..7");
+  expect_named(bench, rows, " times the right values in ");
 }
 
 TEST(CausesInPlaces, name_a_number_that_is_its_neighbours) {
@@ -41,7 +41,7 @@ TEST(CausesInPlaces, name_a_number_that_is_its_neighbours) {
   for (std::size_t i = 1; i < o.size(); ++i)
     if (i % V != 0 && std::abs(o[i] - o[i - 1]) > std::abs(o[most] - o[most - 1])) most = i;
   o[most] = o[most - 1];
-  expect_said(bench, answer, "one number that is the previous column's");
+  expect_named(bench, answer, "one number that is the previous column's");
 }
 
 TEST(CausesInPlaces, name_gradients_summed_over_other_heads) {
@@ -66,7 +66,7 @@ TEST(CausesInPlaces, name_gradients_summed_over_other_heads) {
   std::fill(d_k.data.begin(), d_k.data.end(), 0.0);
   for (std::size_t i = 0; i < parts.data.size(); ++i)
     d_k.data[i / n % static_cast<std::size_t>(shared) * n + i % n] += parts.data[i];
-  expect_said(bench, answer, "summed over heads h mod H_kv");
+  expect_named(bench, answer, "summed over heads h mod H_kv");
 }
 
 TEST(CausesInPlaces, name_inputs_of_another_head_order_or_name) {
@@ -74,35 +74,35 @@ TEST(CausesInPlaces, name_inputs_of_another_head_order_or_name) {
   const auto with = [&](const char* name, const std::function<void(Array&)>& change) {
     return bench.call().with([&](Problem& p) { change(p.inputs.at(name)); });
   };
-  expect_said(bench,
-              with("initial_state",
-                   [](Array& x) {
-                     const auto n = static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0];
-                     for (int h = 1; h < x.shape[0]; ++h) std::copy_n(x.data.begin(), n, x.data.begin() + h * n);
-                   }),
-              "initial_state of head 0 for all heads");
-  expect_said(bench,
-              with("q",
-                   [](Array& x) {
-                     const auto d = static_cast<std::size_t>(x.shape[2]);
-                     const Array given = x;
-                     for (std::size_t i = 0; i < x.data.size(); ++i) {
-                       const std::size_t c = i % d;
-                       x.data[i] = given.data[i - c + (c < d / 2 ? 2 * c : 2 * (c - d / 2) + 1)];
-                     }
-                   }),
-              "channels of q in another order: pairs (2i, 2i + 1) in halves");
+  expect_named(bench,
+               with("initial_state",
+                    [](Array& x) {
+                      const auto n = static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0];
+                      for (int h = 1; h < x.shape[0]; ++h) std::copy_n(x.data.begin(), n, x.data.begin() + h * n);
+                    }),
+               "initial_state of head 0 for all heads");
+  expect_named(bench,
+               with("q",
+                    [](Array& x) {
+                      const auto d = static_cast<std::size_t>(x.shape[2]);
+                      const Array given = x;
+                      for (std::size_t i = 0; i < x.data.size(); ++i) {
+                        const std::size_t c = i % d;
+                        x.data[i] = given.data[i - c + (c < d / 2 ? 2 * c : 2 * (c - d / 2) + 1)];
+                      }
+                    }),
+               "channels of q in another order: pairs (2i, 2i + 1) in halves");
 }
 
 TEST(CausesInPlaces, name_a_gate_where_it_does_not_belong) {
   const Bench& bench = bench_for("mdn");
-  expect_said(bench, bench.call().with([](Problem& p) {
+  expect_named(bench, bench.call().with([](Problem& p) {
     Array& eta = p.inputs.at("eta");
     for (std::size_t i = 0; i < eta.data.size(); ++i) eta.data[i] *= std::exp(p.inputs.at("log_mu").data[i]);
   }),
-              "eta multiplied by exp(log_mu)");
-  expect_said(bench, bench.call().with([](Problem& p) { p.inputs.at("p") = p.inputs.at("k"); }),
-              "k read in the place of p");
+               "eta multiplied by exp(log_mu)");
+  expect_named(bench, bench.call().with([](Problem& p) { p.inputs.at("p") = p.inputs.at("k"); }),
+               "k read in the place of p");
 }
 
 }  // namespace

@@ -17,12 +17,12 @@
 namespace assay {
 namespace {
 
-const KernelForm& form_of(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
+const KernelForm& first_form(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
 
 /// What that kernel answers under a contract, given to the search.
 InferredContract inferred_of(const std::string& room, const Problem& problem, const std::string& sites,
                              const std::function<void(Arrays&)>& spoil = {}) {
-  const KernelForm& form = form_of(room);
+  const KernelForm& form = first_form(room);
   const Contract kept = parse_contract(R"({"name": "x", "base": "bf16", "sites": )" + sites + "}", "x");
   const Oracle oracle = oracle_of(listed_room(room), problem);
   Arrays got = flat(form.run(problem, kept.policy(form.sites), 0));
@@ -35,7 +35,7 @@ std::string told(const InferredContract& inferred) {
   return inferred.explained ? words_of(inferred.contract) : "nothing: " + inferred.obstacle;
 }
 
-Problem problem_of(const std::string& room, int tokens, bool cotangents = false) {
+Problem long_memory_of(const std::string& room, int tokens, bool cotangents = false) {
   Problem problem =
       listed_room(room).make({room, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
   if (!cotangents) problem.cotangents.clear();
@@ -43,7 +43,7 @@ Problem problem_of(const std::string& room, int tokens, bool cotangents = false)
 }
 
 TEST(InferredContract, is_that_of_a_kernel_whose_site_is_coarser) {
-  const Problem problem = problem_of("parallax", 60, true);
+  const Problem problem = long_memory_of("parallax", 60, true);
   const InferredContract plain = inferred_of("parallax", problem, "{}");
   EXPECT_TRUE(plain.explained && plain.contract.rules.empty()) << told(plain);
   const InferredContract stored = inferred_of("parallax", problem, R"({"vbar": "bf16"})");
@@ -51,12 +51,12 @@ TEST(InferredContract, is_that_of_a_kernel_whose_site_is_coarser) {
   EXPECT_GE(stored.predicted, 0.9);
   // What was inferred is a contract that can be read.
   const Contract read = parse_contract(json_of(stored, "found"), "f");
-  EXPECT_EQ(read.policy(form_of("parallax").sites).sites.at("vbar"), Format::bf16);
+  EXPECT_EQ(read.policy(first_form("parallax").sites).sites.at("vbar"), Format::bf16);
 }
 
 TEST(InferredContract, names_two_sites_where_one_is_not_enough) {
   const InferredContract two =
-      inferred_of("softmax_attention", problem_of("softmax_attention", 60, true), R"({"S": "bf16", "O": "bf16"})");
+      inferred_of("softmax_attention", long_memory_of("softmax_attention", 60, true), R"({"S": "bf16", "O": "bf16"})");
   ASSERT_TRUE(two.explained) << told(two);
   std::vector<std::string> sites;
   for (const Contract::Rule& rule : two.contract.rules) sites.push_back(rule.site);
@@ -66,7 +66,7 @@ TEST(InferredContract, names_two_sites_where_one_is_not_enough) {
 
 /// It is seen, and named, and not excused: a state in 16 bits is a promise that somebody must have made.
 TEST(InferredContract, excuses_no_narrow_state) {
-  const InferredContract state = inferred_of("mamba2", problem_of("mamba2", 300), R"({"S": "bf16"})");
+  const InferredContract state = inferred_of("mamba2", long_memory_of("mamba2", 300), R"({"S": "bf16"})");
   EXPECT_FALSE(state.explained);
   EXPECT_NE(state.obstacle.find("S in bf16 has 100%"), std::string::npos) << state.obstacle;
   EXPECT_NE(state.obstacle.find("--contract bf16_state"), std::string::npos) << state.obstacle;
@@ -74,8 +74,9 @@ TEST(InferredContract, excuses_no_narrow_state) {
 
 /// A kernel with vbar in bf16, of which every element from head `from` on has its neighbour's error.
 InferredContract with_errors_moved(int from) {
-  const Problem problem = problem_of("parallax", 60, true);
-  const Arrays fine = flat(form_of("parallax").run(problem, Policy::of(form_of("parallax").sites, Format::bf16), 0));
+  const Problem problem = long_memory_of("parallax", 60, true);
+  const Arrays fine =
+      flat(first_form("parallax").run(problem, Policy::of(first_form("parallax").sites, Format::bf16), 0));
   return inferred_of("parallax", problem, R"({"vbar": "bf16"})", [&](Arrays& got) {
     for (auto& [name, array] : got) {
       const std::vector<double>& right = fine.at(name).data;
@@ -105,8 +106,8 @@ TEST(InferredContract, is_confirmed_on_what_it_was_not_fitted_to) {
 
 /// Sites in bf16 predict what a kernel of fp32 with such sites answers, and no algorithm of fp32 is so far off.
 TEST(InferredContract, is_none_that_the_model_fails) {
-  const KernelForm& form = form_of("softmax_attention");
-  const Problem problem = problem_of("softmax_attention", 60, true);
+  const KernelForm& form = first_form("softmax_attention");
+  const Problem problem = long_memory_of("softmax_attention", 60, true);
   const Contract kept = parse_contract(R"({"name": "x", "base": "fp32", "sites": {"O": "bf16"}})", "x");
   const Oracle oracle = oracle_of(listed_room("softmax_attention"), problem);
   const AnsweredCase cases[] = {{problem, oracle, flat(form.run(problem, kept.policy(form.sites), 0))}};
@@ -117,7 +118,7 @@ TEST(InferredContract, is_none_that_the_model_fails) {
 }
 
 TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
-  const KernelForm& form = form_of("softmax_attention");
+  const KernelForm& form = first_form("softmax_attention");
   Problem problem = listed_room("softmax_attention")
                         .make({"softmax_attention", {1, 40, 2, 0, 32, 32, 0}, Format::fp32, Style::normal, 5, {}});
   problem.cotangents.clear();

@@ -45,17 +45,17 @@ TEST(Slices, sum_heads_chunks_positions_and_columns) {
 }
 
 /// Errors of standard deviation 1: independent, common to a column, or to everything.
-struct Model {
+struct ErrorModel {
   const char* name;
   Layout layout;
   double of_column, of_all;
 };
-constexpr Model models[] = {{"independent", {2, 70, 4}, 0, 0},
-                            {"columns", {1, 70, 8}, 0.6, 0},
-                            {"common", {2, 20, 4}, 0, 1},
-                            {"number", {1, 1, 1}, 0, 0}};
+constexpr ErrorModel error_models[] = {{"independent", {2, 70, 4}, 0, 0},
+                                       {"columns", {1, 70, 8}, 0.6, 0},
+                                       {"common", {2, 20, 4}, 0, 1},
+                                       {"number", {1, 1, 1}, 0, 0}};
 
-Numbers errors_of(const Model& model, Noise& random) {
+Numbers errors_of(const ErrorModel& model, Noise& random) {
   const Layout& n = model.layout;
   Numbers column(static_cast<std::size_t>(n.cols)), errors;
   const double all = random.normal(), rest = std::sqrt(1 - model.of_column * model.of_column);
@@ -67,12 +67,10 @@ Numbers errors_of(const Model& model, Noise& random) {
   return errors;
 }
 
-constexpr int draws = default_draws;
-
 /// Jittered rounding has twice the variance; every element leans by `lean`.
-std::vector<Numbers> draws_of(const Model& model, Noise& random, double lean = 0) {
+std::vector<Numbers> draws_of(const ErrorModel& model, Noise& random, double lean = 0) {
   std::vector<Numbers> list;
-  for (int k = 0; k < draws; ++k) {
+  for (int k = 0; k < default_draws; ++k) {
     list.push_back(errors_of(model, random));
     for (double& x : list.back()) x = lean + std::sqrt(2.0) * x;
   }
@@ -88,7 +86,7 @@ bool rejects(const std::vector<SliceSum>& expected, const Layout& layout, const 
 
 TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
   constexpr double rate = 0.02;
-  for (const Model& model : models) {
+  for (const ErrorModel& model : error_models) {
     Noise random(9);
     const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
     const int trials = zeros.size() > 100 ? 400 : 2000;
@@ -103,7 +101,7 @@ TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
 }
 
 TEST(Slices, let_pass_what_correct_kernels_lean) {
-  const Model& model = models[0];
+  const ErrorModel& model = error_models[0];
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1), leaning(model.layout.size(), 0.8);
   Noise random(5);
   const auto expected_of = [&](double lean_of_draws, const Numbers& own) {
@@ -121,7 +119,7 @@ TEST(Slices, stay_exact_where_nothing_may_be_off) {
   Numbers weight, own;
   for (std::size_t i = 0; i < layout.size(); ++i) weight.push_back(i % 2 ? 1 : 0), own.push_back(1);
   const std::vector<SliceSum> expected =
-      expected_sums(std::vector<Numbers>(draws, zeros), zeros, {own}, layout, weight, zeros, 1e-6);
+      expected_sums(std::vector<Numbers>(default_draws, zeros), zeros, {own}, layout, weight, zeros, 1e-6);
   for (const SliceSum& sum : expected) {
     EXPECT_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
   }
@@ -132,7 +130,7 @@ TEST(Slices, see_what_nothing_else_sees) {
   const Layout layout{1, 4096, 8};
   Expected e{.shape = {4096, 8}, .layout = layout, .value = {}, .bound = {}, .sigma = {}, .reach = {}};
   Noise random(11);
-  std::vector<Numbers> samples(draws, Numbers(layout.size()));
+  std::vector<Numbers> samples(default_draws, Numbers(layout.size()));
   Numbers exact, got;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     exact.push_back(random.normal());

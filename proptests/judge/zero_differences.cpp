@@ -67,7 +67,7 @@ std::map<std::string, Verdict> verdicts(Format precision, std::uint64_t seed, in
   const CaseSpec spec{
       .mechanism = "softmax_attention", .shape = {2, 1, 4, 2, dim, dim, 0}, .precision = precision, .seed = seed};
   const Room& room = listed_room("softmax_attention");
-  CaseTrial trial(case_file(room, spec, true, "0"), {.contract = contract, .threads = 1}, "case");
+  CaseTrial trial(arguments::draw_case(spec, "0"), {.contract = contract, .threads = 1}, "case");
   trial.prepare();
   const OneToken kernel(trial.file().problem, precision);
   TensorFile to;

@@ -24,7 +24,7 @@ namespace assay::language {
 namespace {
 
 /// The room of a program of proptests/language/programs.
-const Room& room_of(const std::string& name) { return program_room(path_of(name)); }
+const Room& room_of(std::string_view name) { return program_room(path_of(std::string(name))); }
 
 void flatten(const Json& value, std::vector<Mp100>& into) {
   if (value.is_array())
@@ -309,17 +309,17 @@ TEST(ProgramAnswers, AreRefusedInOneSentence) {
 }
 
 /// A program of one input x, in a file; its path.
-std::string file_of(const std::string& name, const std::string& nodes, const std::string& results,
-                    const std::string& type = "real T") {
-  std::string path = testing::TempDir() + "assay_" + name + ".json";
+std::string file_of(std::string_view name, std::string_view nodes, std::string_view results,
+                    std::string_view type = "real T") {
+  std::string path = text(testing::TempDir(), "assay_", name, ".json");
   std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
                       << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":")" << type
                       << R"(","domain":"real","default":null,"gradient":true}],"body":{"params":[")" << type
                       << R"("],"nodes":)" << nodes << R"(,"results":)" << results << "}}";
   return path;
 }
-const Room& written(const std::string& name, const std::string& nodes, const std::string& results,
-                    const std::string& type = "real T") {
+const Room& written(std::string_view name, std::string_view nodes, std::string_view results,
+                    std::string_view type = "real T") {
   return program_room(file_of(name, nodes, results, type));
 }
 

@@ -130,7 +130,8 @@ TEST(Joints, MayHaveColumnsWithMapsOfTheirOwn) {
 }
 
 /// One of the library, or that of proptests/language/programs/columns.py.
-const Room& recurrence(const std::string& name) {
+const Room& recurrence(std::string_view of) {
+  const std::string name(of);
   static FrontEnd front;
   static std::map<std::string, const Room*> known;
   const auto [at, fresh] = known.try_emplace(name, nullptr);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracles/core/room.hpp"
@@ -60,9 +61,9 @@ inline std::string path_of(const std::string& name) {
 }
 /// A program of the library.
 /// The room of a program, for as long as the tests run.
-inline const Room& program_room(const std::string& path) {
+inline const Room& program_room(std::string_view path) {
   static std::vector<std::shared_ptr<const Room>> held;
-  held.push_back(find_room(path));
+  held.push_back(find_room(std::string(path)));
   require(held.back() != nullptr, path, ": no program");
   return *held.back();
 }

@@ -19,7 +19,8 @@ namespace assay::language {
 namespace {
 
 /// A program of proptests/language/programs/systems.py.
-const Room& system_room(const std::string& name) {
+const Room& system_room(std::string_view of) {
+  const std::string name(of);
   static FrontEnd front;
   static std::map<std::string, const Room*> known;
   const auto [at, fresh] = known.try_emplace(name, nullptr);

@@ -32,7 +32,7 @@ std::string read_error(const std::string& text) {
   return "";
 }
 
-CaseResult result_of(const std::string& record) {
+CaseResult result_of_record(const std::string& record) {
   const std::vector<Case> cases = read_cases(file_of(record), "in.json");
   EXPECT_EQ(cases.size(), 1u);
   return answer_case(cases.at(0), {});
@@ -76,27 +76,27 @@ TEST(CaseFile, RefusesWhatIsNoTensor) {
       {R"([["1", "-1e-1001"]])", "q[0][1]: expected a magnitude between 1e-1000 and 1e1000"},
   };
   for (const auto& row : rows) {
-    const CaseResult result = result_of(with_q(row.q));
+    const CaseResult result = result_of_record(with_q(row.q));
     EXPECT_EQ(result.status, Status::domain) << row.q;
     EXPECT_EQ(result.message, row.message);
     EXPECT_TRUE(result.answer.outputs.empty());
   }
-  EXPECT_EQ(result_of(with_q(R"([["1", ")" + std::string(6000, '1') + R"("]])")).message,
+  EXPECT_EQ(result_of_record(with_q(R"([["1", ")" + std::string(6000, '1') + R"("]])")).message,
             "inputs.q[0][1]: more than 5000 characters");
 }
 
 TEST(CaseFile, IntegersAreExactAndPass) {
-  const CaseResult text = result_of(deltanet), integers = result_of(with_q("[[1, 2]]"));
+  const CaseResult text = result_of_record(deltanet), integers = result_of_record(with_q("[[1, 2]]"));
   ASSERT_EQ(text.status, Status::ok) << text.message;
   EXPECT_EQ(integers.status, Status::ok) << integers.message;
   EXPECT_EQ(integers.answer.outputs, text.answer.outputs);
-  EXPECT_EQ(result_of(with_q("[[18446744073709551615, 2]]")).status, Status::ok);
+  EXPECT_EQ(result_of_record(with_q("[[18446744073709551615, 2]]")).status, Status::ok);
 }
 
 TEST(CaseFile, ParamsAreTypedByJson) {
   const auto message = [](const std::string& value) {
-    return result_of(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": "1", "window": )" +
-                     value + R"(}, "inputs": {"q": [["1"]], "k": [["1"]], "v": [["1"]]}})")
+    return result_of_record(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": "1", "window": )" +
+                            value + R"(}, "inputs": {"q": [["1"]], "k": [["1"]], "v": [["1"]]}})")
         .message;
   };
   EXPECT_EQ(message("2"), "");
@@ -123,8 +123,8 @@ TEST(CaseFile, ParamsMayBeNumbers) {
   EXPECT_EQ(bandwidth("1e-7"), Param("1e-07"));
   EXPECT_EQ(bandwidth("0.1000000000000000000001"), Param("0.1"));
   const auto status = [](const std::string& value) {
-    return result_of(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": )" + value +
-                     R"(}, "inputs": {"q": [["1"]], "k": [["1"], ["2"]], "v": [["1"], ["3"]]}})");
+    return result_of_record(R"({"id": "a", "mechanism": "softmax_attention", "params": {"bandwidth": )" + value +
+                            R"(}, "inputs": {"q": [["1"]], "k": [["1"], ["2"]], "v": [["1"], ["3"]]}})");
   };
   EXPECT_EQ(status("0.25").answer.outputs, status("\"0.25\"").answer.outputs);
   EXPECT_EQ(status("1e-7").status, Status::ok);
@@ -191,7 +191,7 @@ TEST(CaseFile, ABadCaseDoesNotStopTheOthers) {
 }
 
 TEST(CaseFile, UnknownMechanismsAreUnsupported) {
-  const CaseResult result = result_of(R"({"id": "a", "mechanism": "delta_net", "inputs": {"q": ["nan"]}})");
+  const CaseResult result = result_of_record(R"({"id": "a", "mechanism": "delta_net", "inputs": {"q": ["nan"]}})");
   EXPECT_EQ(result.status, Status::unsupported);
   EXPECT_EQ(result.message, "mechanism 'delta_net' is not in this build (did you mean deltanet?)");
 }
@@ -199,7 +199,7 @@ TEST(CaseFile, UnknownMechanismsAreUnsupported) {
 TEST(CaseFile, NamesWithoutMeaningAreReported) {
   std::string record = deltanet;
   record.insert(1, R"("cotangent": {}, "note": "x", )");
-  const CaseResult result = result_of(record);
+  const CaseResult result = result_of_record(record);
   EXPECT_EQ(result.status, Status::ok);
   EXPECT_EQ(result.message, "ignored: cotangent, note");
 }

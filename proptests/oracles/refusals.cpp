@@ -103,7 +103,8 @@ TEST(Refusals, TheTables) {
       {"softmax_attention", "/cotangents/final_state", two, Status::domain, -1,
        "cotangents.final_state: unknown to softmax_attention"},
       {"softmax_attention", "/inputs/rho", two, Status::domain, -1, "inputs.rho: unknown to softmax_attention"},
-      {"softmax_attention", "/params/scale", "1", Status::domain, -1, "params.scale: unknown to softmax_attention"},
+      {"softmax_attention", "/params/scale", "1", Status::domain, -1,
+       "scale: bandwidth is given, too, which is 1 / scale"},
       // delta-family.md section 7
       {"gated_deltanet", "/inputs/log_decay/0", "0.5", Status::domain, 0, "log_decay[0]: a log decay must be <= 0"},
       {"gated_deltanet", "/inputs/log_decay/2", "1e-999", Status::domain, 2, "log_decay[2]: a log decay must be <= 0"},

@@ -11,7 +11,7 @@
 namespace assay::scalars {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// A function, its derivative by hand, and the operations that Dual spends on it, value and slope together.
 struct Example {
@@ -85,16 +85,16 @@ TEST(Dual, AgreesWithDerivativesByHand) {
 
 TEST(Dual, ConstantsHaveNoSlopeWhereDerivativesAreInfinite) {
   using F = Dual<double>;
-  const F down(-infinity, 2), zero(0.0), constant(-infinity);
+  const F down(-infinite, 2), zero(0.0), constant(-infinite);
   EXPECT_EQ(exp(down).value, 0);
   EXPECT_EQ(exp(down).slope, 0);
   EXPECT_EQ(exp(constant + F(1, 3)).slope, 0);
   EXPECT_EQ(sqrt(zero).slope, 0);
-  EXPECT_EQ(sqrt(F(0, 1)).slope, infinity);
+  EXPECT_EQ(sqrt(F(0, 1)).slope, infinite);
   EXPECT_EQ((F(2) * down).slope, 4);
   EXPECT_EQ((down / F(2)).slope, 1);
-  EXPECT_EQ(exp(Dual<Mp50>(Mp50(-infinity), Mp50(1))).slope, 0);
-  EXPECT_EQ(exp(Dual<W2>(W2(-infinity), W2(1))).slope, 0);
+  EXPECT_EQ(exp(Dual<Mp50>(Mp50(-infinite), Mp50(1))).slope, 0);
+  EXPECT_EQ(exp(Dual<W2>(W2(-infinite), W2(1))).slope, 0);
 }
 
 TEST(Dual, NanStaysNan) {

@@ -32,9 +32,9 @@ PosedCase drawn_case(const Room& room) {
   const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
   if (which == 2 * golden.size()) {
     const CaseSpec spec{.mechanism = name, .shape = {2, 7, 1, 0, 4, 4, 0}, .precision = Format::fp32, .seed = seed};
-    return {name, case_file(room, spec, true, "0")};
+    return {name, arguments::draw_case(spec, "0")};
   }
-  arguments::CaseRequest request = golden[which / 2].request;
+  CaseSpec request = golden[which / 2].request;
   request.cotangents = which % 2 == 0, request.seed = seed;
   return {text(name, ' ', golden[which / 2].name, request.cotangents ? "" : ", forward", ", seed ", seed),
           arguments::draw_case(request, "0")};

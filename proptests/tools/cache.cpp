@@ -94,7 +94,9 @@ TEST_F(CacheFiles, stays_within_its_bound) {
   for (const char* key : {"a", "b", "c"}) reader(2500).keep(key, bytes);
   EXPECT_EQ(reader().find("a"), std::nullopt);
   EXPECT_EQ(reader().find("b"), bytes);  // which makes it the last to go
-  reader(2500).keep("d", bytes);
+  Cache full = reader(2500);
+  full.keep("d", bytes);
+  EXPECT_EQ(full.dropped(), 1);
   EXPECT_EQ(reader().find("b"), bytes);
   EXPECT_EQ(reader().find("c"), std::nullopt);
   reader(2500).keep("e", std::string(3000, 'x'));
@@ -203,6 +205,31 @@ TEST_F(CachedCheck, keeps_apart_whatever_has_other_limits) {
   expect_as_without({.contract = "bf16", .false_alarms = 0.01});
   write_safetensors(path("out.st"), wide);  // the model's limits are of the answer's dtype
   expect_as_without({});
+}
+
+/// The size is a setting, and what has to go for lack of room is said.
+TEST_F(CachedCheck, says_that_it_is_full) {
+  const auto check_with = [&](const char* megabytes) {
+    let_time_pass();
+    ::setenv("ASSAY_CACHE_MB", megabytes, 1);
+    const Ran ran = run_assay({"check", path("case.st"), path("out.st")});
+    ::unsetenv("ASSAY_CACHE_MB");
+    return ran;
+  };
+  EXPECT_EQ(check_with("0").code, 0);
+  EXPECT_FALSE(fs::exists(folder / "assay") && !fs::is_empty(folder / "assay"));
+  {
+    std::ofstream(folder / "assay" / "old.kept") << std::string(999'000, 'x');
+    fs::last_write_time(folder / "assay" / "old.kept", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  const Ran full = check_with("1");
+  EXPECT_EQ(full.code, 0);
+  EXPECT_NE(full.err.find("assay: the cache is full (1 MB): 1 file used longest ago had to go; ASSAY_CACHE_MB sets"),
+            std::string::npos)
+      << full.err;
+  const Ran wrong = check_with("1GB");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("ASSAY_CACHE_MB: expected a number of megabytes"), std::string::npos) << wrong.err;
 }
 
 TEST_F(CachedCheck, computes_again_what_is_damaged) {

@@ -1,5 +1,5 @@
-// assay check where a transcript does not do (proptests/transcripts/check.md, plugin.md): every damage to a file, which
-// evidence decides, and steps that grow.
+// assay check where a transcript does not do (proptests/transcripts/check.md, plugin.md): every damage to a file, what
+// no contract excuses, and steps that grow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,6 @@
 #include "files/problem_file.hpp"
 #include "files/safetensors.hpp"
 #include "judge/contract/contract.hpp"
-#include "judge/court/evidence.hpp"
 #include "judge/court/growing_steps.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/sigma/expected.hpp"
@@ -119,36 +118,6 @@ TEST(Evidence, what_the_model_fails_no_contract_excuses) {
   EXPECT_EQ(without.rows.front().evidence, "model");
   by.precision.clear(), by.contract = "bf16_state_per_token";
   EXPECT_EQ(judge(problem, got, by).verdict, Verdict::pass);
-}
-
-/// A contract that stores in bf16 what the model knows in fp32: within it lies what the model FAILs. Of one element's
-/// error a contract's excess is a multiple.
-TEST(Evidence, half_of_the_contracts_limits_overrules_the_model) {
-  const Room& room = listed_room("value_averaging");
-  Problem problem = room.make({"value_averaging", {1, 19, 1, 0, 8, 8, 0}, Format::fp32, Style::normal, 0, {}});
-  problem.cotangents.clear();
-  const Oracle oracle = oracle_of(room, problem);
-  const Oracle::Tensor& truth = oracle.tensors.front().second;
-  Contract stores = Contract::of(Format::fp32);
-  stores.name = "stores", stores.rules = {{"out", Format::bf16}};
-  const KernelForm& form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
-  const Trial trial{.room = room, .kernel = {&form, Format::fp32, 0, 1, &stores}, .problem = problem, .oracle = oracle};
-  const auto off_by = [&](double error) {
-    Answer got;
-    Array& o = got.outputs["o"] = Array(truth.shape);
-    for (std::size_t i = 0; i < o.data.size(); ++i) o.data[i] = truth.value[i].hi;
-    o.data.back() += error;
-    OtherContracts others;
-    return judge_by_both(trial, {}, got, {}, Decides::model, others).front();
-  };
-  const double limit = 0x1p-10 / off_by(0x1p-10).by_contract.value().excess;
-  for (const double share : {0.45, 0.55, 0.9}) {
-    const ReportRow row = off_by(share * limit);
-    EXPECT_EQ(row.by_model.value().verdict, Verdict::fail) << share;
-    EXPECT_EQ(row.by_contract.value().verdict, Verdict::pass) << share << ": " << row.by_contract.value().reason;
-    EXPECT_EQ(row.judgement.verdict, share < 0.5 ? Verdict::pass : Verdict::fail) << share;
-    EXPECT_EQ(row.evidence, share < 0.5 ? "contract stores" : "model") << share;
-  }
 }
 
 /// A step of 2 exactly reflects, and is stable.

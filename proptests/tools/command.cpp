@@ -3,6 +3,7 @@
 #include "tools/verbs/command.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,7 +24,13 @@ using Files = CliFiles;
 TEST(Run, WhatNoMemoryHoldsIsTwo) {
   std::ostringstream out, err;
   Console console{out, err, false};
+  // Some systems promise whatever memory they are asked for, and kill who takes it.
+  rlimit all{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &all), 0);
+  const rlimit some{rlim_t{1} << 40, all.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &some), 0);
   EXPECT_EQ(run({"case", "deltanet", "--shape", "1,100000000,100,128"}, console), exit_usage);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &all), 0);
   EXPECT_EQ(err.str(), "assay: there is not enough memory for a problem of this size\n");
 }
 #endif

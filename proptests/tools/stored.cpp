@@ -38,7 +38,7 @@ std::vector<ReportRow> verdicts(const Room& room, int tokens, const std::string&
                       .shape = {1, tokens, 2, 0, 8, 8, 0},
                       .style = style,
                       .seed = static_cast<std::uint64_t>(tokens)};
-  CaseTrial trial(case_file(room, spec, true, "0"), {.threads = 1}, "case");
+  CaseTrial trial(arguments::draw_case(spec, "0"), {.threads = 1}, "case");
   trial.prepare();
   return trial.judge(trial.read(exact_answer(trial, dtype), {}, "answer"), all, "");
 }
@@ -82,10 +82,10 @@ TEST(Stored, so_does_that_to_odd_numbers) {
 
 /// A spacing more than the rounding is none of it.
 TEST(Stored, a_wrong_answer_fails_in_few_bits) {
-  const Room& room = listed_room("deltanet");
   for (const int tokens : {1, 64}) {
-    CaseTrial trial(case_file(room, {.mechanism = "deltanet", .shape = {1, tokens, 2, 0, 8, 8, 0}}, false, "0"),
-                    {.contract = "bf16", .threads = 1}, "case");
+    CaseTrial trial(
+        arguments::draw_case({.mechanism = "deltanet", .shape = {1, tokens, 2, 0, 8, 8, 0}, .cotangents = false}, "0"),
+        {.contract = "bf16", .threads = 1}, "case");
     trial.prepare();
     for (const double gain : {1.0, 1.02}) {
       Safetensors out = exact_answer(trial, "F64");

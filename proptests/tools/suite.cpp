@@ -98,9 +98,9 @@ class SuiteRun : public CliFiles {
   }
 };
 
-/// Of one mechanism in eleven, or more; without gradients, for time.
+/// Tries one mechanism in twenty-five, or more; without gradients, for time.
 TEST_F(SuiteRun, passes_the_oracle_rounded_and_fails_what_is_planted) {
-  Share share(11);
+  Share share(25);
   while (share.goes_on())
     for (const KernelRoom* room : kernel_rooms())
       if (share.takes()) try_suite(std::string(room->name));

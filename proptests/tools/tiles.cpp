@@ -14,7 +14,7 @@
 namespace assay {
 namespace {
 
-const KernelForm& form_of(std::span<const KernelRoom* const> rooms, const std::string& room) {
+const KernelForm& form_of(std::span<const KernelRoom* const> rooms, std::string_view room) {
   return find_kernels(rooms, room)->forms.front();
 }
 
@@ -31,7 +31,7 @@ Problem mamba2() {
   return listed_room("mamba2").make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
 }
 
-std::string shown(const Judged& judged) {
+std::string shown_rows(const Judged& judged) {
   std::string lines = judged.reason;
   for (const ReportRow& row : judged.rows)
     if (!passes(row.judgement.verdict))
@@ -69,7 +69,7 @@ TEST_F(Tiles, of_every_form_pass) {
             hits += cache.hits();
             EXPECT_TRUE(passes(judged.verdict) || judged.verdict == Verdict::vacuous)
                 << room.name << ' ' << form.name << ' ' << name_of(precision) << " tile " << form.tiles[tile] << ": "
-                << shown(judged);
+                << shown_rows(judged);
             ++compared;
           }
         }
@@ -91,7 +91,7 @@ TEST_F(Tiles, are_a_part_of_the_contract) {
   }
   const Judged other = verdict(smallest_tile(form), std::string(form.tiles.front()));
   EXPECT_EQ(other.verdict, Verdict::fail);
-  EXPECT_NE(shown(other).find("d_log_decay: FAIL"), std::string::npos) << shown(other);
+  EXPECT_NE(shown_rows(other).find("d_log_decay: FAIL"), std::string::npos) << shown_rows(other);
 }
 
 /// The first case on which the mutant fails.
@@ -101,7 +101,7 @@ std::string conviction(const Room& room, const KernelForm& healthy, const Kernel
     const Judged judged =
         judge(trial.problem, got,
               {.contract = std::string(name_of(trial.spec.precision)), .form = std::string(healthy.name)});
-    if (judged.verdict == Verdict::fail) return text(trial.spec.repro(), shown(judged));
+    if (judged.verdict == Verdict::fail) return text(trial.spec.repro(), shown_rows(judged));
   }
   return "";
 }

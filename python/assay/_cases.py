@@ -201,7 +201,7 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     """A seeded problem: the same bits on any machine.
 
     shape is (B, T, H, d) or (B, T, H, K, V). "8/4" in place of H are 8 heads that share 4 (q's and k's of a delta rule, k's and
-    v's of attention); "4/128" in place of T are 4 queries on 128 keys. dtype is what q, k, v and cotangents are rounded to; gates
+    v's of attention and of a mechanism of your own; Case.sharing shares others); "4/128" in place of T are 4 queries on 128 keys. dtype is what q, k, v and cotangents are rounded to; gates
     and states are fp32. params are the mechanism's settings (window=16, causal=False, scale=0.25); fill={"log_decay": -0.5} makes
     all numbers of an input that one. With a device, arrays are torch's.
 
@@ -211,7 +211,8 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     """
     precision = precision_named(dtype)
     _programs.read(str(mechanism))
-    words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
+    whole, shared = without_groups(str(mechanism), shape_text(shape))
+    words = [str(mechanism), "--shape", whole, "--precision", precision, "--style", str(style), "--seed", str(seed)]
     words += ["--layout", str(layout)] if layout != "bthd" else []
     parts = _native.arguments()
     tensors = dict(with_) if isinstance(with_, dict) else dict.fromkeys([with_] if isinstance(with_, str) else with_, True)
@@ -230,7 +231,24 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     given = {"seed": seed, "style": style, "cotangents": cotangents, "fill": fill, "with_": with_, "layout": layout, **params}
     changed = "".join(f", {name}={shown(x)!r}" for name, x in given.items() if name in params or x != usual[name])
     origin = f"assay.case({mechanism!r}, {shape!r}, {precision!r}{changed})"
-    return Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
+    made = Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
+    if shared is None:
+        return made
+    names = [name for name in ("k", "v") if name in made and "q" in made]
+    if not names:
+        raise InputError(f"shape: {mechanism} has no q, k and v whose heads could share; draw it without groups, and case.sharing({shared}, NAME) shares others")
+    made = made.sharing(shared, *names)
+    made.origin = origin
+    return made
+
+
+def without_groups(mechanism, shape):
+    """(the shape without groups, how many heads they share) of a mechanism of one's own, which is drawn without; (shape, None) of others."""
+    words = shape.split(",")
+    groups = re.fullmatch(r"(\d+)/(\d+)", words[2]) if len(words) in (4, 5) else None
+    if groups is None or not mechanism.endswith((".py", ".json")):
+        return shape, None
+    return ",".join([*words[:2], groups[1], *words[3:]]), int(groups[2])
 
 
 def with_words(name, value):

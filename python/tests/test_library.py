@@ -47,7 +47,7 @@ class Library(unittest.TestCase):
 
     def test_exported_programs_are_those_of_the_files(self):
         """python -m assay.language export-all mechanisms writes them again."""
-        for source in (support.LIBRARY, support.LIBRARY / "forms"):
+        for source in (support.LIBRARY, support.LIBRARY / "forms", support.LIBRARY / "stages"):
             folder, wanted = source / "json", dict(library(str(source)))
             self.assertEqual(sorted(f.name for f in folder.iterdir()), sorted(wanted))
             for name, text in wanted.items():

@@ -159,8 +159,9 @@ class Written(unittest.TestCase):
         return {f.name: f.read_text(encoding="utf-8") for f in folder.iterdir()}
 
     def test_pages(self):
-        command = [support.ROOT / "tools/dev/mechanism_pages.py", "--tool", os.environ["ASSAY"], "--out"]
-        self.assertEqual(self.written(*command), self.in_tree(support.LIBRARY / "pages"))
+        for folder in (support.LIBRARY, support.LIBRARY / "stages"):
+            command = [support.ROOT / "tools/dev/mechanism_pages.py", folder, "--tool", os.environ["ASSAY"], "--out"]
+            self.assertEqual(self.written(*command), self.in_tree(folder / "pages"))
 
     def test_identities(self):
         source = support.LIBRARY / "identities"

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
@@ -20,49 +21,28 @@ struct StyleText {
   std::string_view name, summary;
 };
 
-constexpr StyleText describe(Style style) {
-  switch (style) {
-    case Style::normal:
-      return {"normal", "independent standard normals; unit-norm queries and keys where the rule is a delta rule"};
-    case Style::unit_keys:
-      return {"unit_keys", "keys of norm 1"};
-    case Style::correlated_keys:
-      return {"correlated_keys", "keys around one direction, mean cosine 0.9"};
-    case Style::nearly_parallel_keys:
-      return {"nearly_parallel_keys", "keys around one direction, mean cosine 0.99"};
-    case Style::repeated_keys:
-      return {"repeated_keys", "about sqrt(T) distinct keys, each met again and again with other values"};
-    case Style::outlier_channels:
-      return {"outlier_channels",
-              "one key channel in 16 is 16 times larger, one value channel in 16 is 32 times larger"};
-    case Style::rising_scores:
-      return {"rising_scores", "scores rise by 1/32 per key, so that every tile moves the running maximum"};
-    case Style::long_memory:
-      return {"long_memory", "log decays about -1e-3: the state remembers a thousand steps"};
-    case Style::dead_memory:
-      return {"dead_memory", "log decays about -10: the state forgets at once"};
-    case Style::gate_ends:
-      return {"gate_ends",
-              "write strengths 0 or 1; log decays 0, -2^-20 or, now and then, -128, which is zero in fp32"};
-    case Style::cancelling_values:
-      return {"cancelling_values", "keys in equal pairs whose values cancel to a sixteenth"};
-    case Style::subnormals:
-      return {"subnormals", "every other value channel lies below the smallest normal number"};
-    case Style::integers:
-      return {"integers",
-              "small integers: every product and partial sum is exact, so correct kernels agree to the bit"};
-    case Style::ill_conditioned:
-      return {"ill_conditioned",
-              "key matrices with singular values in geometric progression from 1 to 1e-3, before rounding"};
-    case Style::dyadic:
-      return {"dyadic",
-              "integers and short fractions: gates closed or open, four keys met again and again, states of 12 bits"};
-    case Style::slow_writes:
-      return {"slow_writes",
-              "a large state, and writes of 2^-16 that all go one way: what a narrow state never takes up"};
-  }
-  return {"?", ""};
-}
+/// In the order of Style.
+constexpr StyleText style_texts[] = {
+    {"normal", "independent standard normals; unit-norm queries and keys where the rule is a delta rule"},
+    {"unit_keys", "keys of norm 1"},
+    {"correlated_keys", "keys around one direction, mean cosine 0.9"},
+    {"nearly_parallel_keys", "keys around one direction, mean cosine 0.99"},
+    {"repeated_keys", "about sqrt(T) distinct keys, each met again and again with other values"},
+    {"outlier_channels", "one key channel in 16 is 16 times larger, one value channel in 16 is 32 times larger"},
+    {"rising_scores", "scores rise by 1/32 per key, so that every tile moves the running maximum"},
+    {"long_memory", "log decays about -1e-3: the state remembers a thousand steps"},
+    {"dead_memory", "log decays about -10: the state forgets at once"},
+    {"gate_ends", "write strengths 0 or 1; log decays 0, -2^-20 or, now and then, -128, which is zero in fp32"},
+    {"cancelling_values", "keys in equal pairs whose values cancel to a sixteenth"},
+    {"subnormals", "every other value channel lies below the smallest normal number"},
+    {"integers", "small integers: every product and partial sum is exact, so correct kernels agree to the bit"},
+    {"ill_conditioned", "key matrices with singular values in geometric progression from 1 to 1e-3, before rounding"},
+    {"dyadic", "integers and short fractions: gates closed or open, four keys met again and again, states of 12 bits"},
+    {"slow_writes", "a large state, and writes of 2^-16 that all go one way: what a narrow state never takes up"},
+    {"predicted_values",
+     "an initial state of small integers, and values that it predicts but for what rounding leaves"},
+};
+static_assert(std::size(style_texts) == std::size(all_styles));
 
 using Row = std::span<double>;
 using ConstRow = std::span<const double>;
@@ -190,8 +170,7 @@ class Generator {
       starts_ |= field.domain == Domain::state;
     }
     solves_ = solves_ && !normalized_ && !softmax_;
-    averages_ = !starts_ && std::none_of(room.outputs.begin(), room.outputs.end(),
-                                         [](const RoomFacts::Ranked& r) { return r.field.name == "final_gram"; });
+    averages_ = !starts_ && find_field(room.outputs, "final_gram") == nullptr;
   }
 
   Array input(const Field& field, int rank) const {
@@ -317,6 +296,7 @@ class Generator {
       case Domain::value:
         if (spec_.style == Style::cancelling_values) cancel(rows);
         if (spec_.style == Style::slow_writes) go_one_way(group, rows);
+        if (predicts() && field.name == "v") predict(head, rows);
         return scale_value_channels(rows);
       case Domain::state:
         return scale_value_channels(rows);
@@ -335,6 +315,7 @@ class Generator {
       case Domain::probe:
         return stream.normal(index) / root_key_dim_;
       case Domain::state:
+        if (predicts()) return stream.integer(index, 15) - 7;  // every format holds it
         return (spec_.style == Style::slow_writes ? 1 : 0.1) * stream.normal(index);
       case Domain::write_strength:
         if (spec_.style == Style::slow_writes && !momentum_) return slow * (0.5 + stream.uniform(index));
@@ -364,6 +345,7 @@ class Generator {
   }
 
   double log_decay(double u) const {
+    if (predicts()) return -slow * (0.5 + u);
     switch (spec_.style) {
       case Style::long_memory:
         return -1e-3 * (0.5 + u);
@@ -529,6 +511,32 @@ class Generator {
         double& value = v[i][static_cast<std::size_t>(x)];
         value = size * (stream.normal(flat(static_cast<std::uint64_t>(group), v.width, x)) + 0.25 * value);
       }
+  }
+
+  /// Whether values are to be what a state reads: a delta rule corrects by what is left of them.
+  bool predicts() const { return spec_.style == Style::predicted_values && delta_ && !momentum_; }
+
+  /// The input of this name; null if the room has none.
+  const Field* input_named(std::string_view name) const {
+    const auto it = std::ranges::find(room_.inputs, name, [](const RoomFacts::Ranked& r) { return r.field.name; });
+    return it == room_.inputs.end() ? nullptr : &it->field;
+  }
+
+  /// Values that the initial state reads by their keys. Rounded, they are off by half a spacing at most: that much is
+  /// left to write, and nothing where the read is rounded before it is subtracted.
+  void predict(int head, const Rows& v) const {
+    const Field *key = input_named("k"), *state = input_named("initial_state");
+    if (key == nullptr || state == nullptr || state->axes != std::array{Axis::key_dim, Axis::value_dim}) return;
+    const int K = spec_.shape.key_dim, group = head / (spec_.shape.own() / spec_.shape.shared()),
+              of_key = key->heads == Field::Heads::shared ? group : head;
+    std::vector<double> keys(static_cast<std::size_t>(v.count) * static_cast<std::size_t>(K)),
+        states(static_cast<std::size_t>(K) * static_cast<std::size_t>(v.width));
+    const Rows k{Row(keys), flat(static_cast<std::uint64_t>(of_key), v.count * K, 0), v.count, K},
+        S{Row(states), flat(static_cast<std::uint64_t>(head), K * v.width, 0), K, v.width};
+    fill(*key, of_key, k), fill(*state, head, S);
+    std::ranges::fill(v.all, 0.0);
+    for (int i = 0; i < v.count; ++i)
+      for (int x = 0; x < K; ++x) add(v[i], k[i][static_cast<std::size_t>(x)], S[x]);
   }
 
   static void cancel(const Rows& v) {
@@ -731,8 +739,8 @@ int positive(std::string_view word, std::string_view shape) {
 
 }  // namespace
 
-std::string_view name_of(Style style) { return describe(style).name; }
-std::string_view summary_of(Style style) { return describe(style).summary; }
+std::string_view name_of(Style style) { return style_texts[static_cast<std::size_t>(style)].name; }
+std::string_view summary_of(Style style) { return style_texts[static_cast<std::size_t>(style)].summary; }
 
 std::optional<Style> style_from(std::string_view name) {
   for (const Style style : all_styles)
@@ -808,10 +816,19 @@ std::pair<std::string, Param> param_from(std::string_view flag) {
   return {name, value};
 }
 
+std::string_view CaseSpec::style_name() const {
+  return argument_style.empty() ? name_of(style) : std::string_view(argument_style);
+}
+
 std::string CaseSpec::repro() const {
   const std::string flags = text("--mechanism ", mechanism, " --shape ", text_of(shape), " --precision ",
-                                 name_of(precision), " --style ", name_of(style), " --seed ", seed);
+                                 name_of(precision), " --style ", style_name(), " --seed ", seed);
   return flags + flags_of(params);
+}
+
+const RoomFacts::Ranked* find_field(const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
+  const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
+  return it == fields.end() ? nullptr : &*it;
 }
 
 bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs) {

@@ -36,6 +36,7 @@ enum class Style {
   ill_conditioned,
   dyadic,  ///< a few dozen tokens are exact in fp64, a few in fp32; in softmax attention the case is that of integers
   slow_writes,
+  predicted_values,  ///< of rooms with write strengths and no momentum
 };
 
 inline constexpr Style all_styles[] = {
@@ -55,6 +56,7 @@ inline constexpr Style all_styles[] = {
     Style::ill_conditioned,
     Style::dyadic,
     Style::slow_writes,
+    Style::predicted_values,
 };
 
 /// "correlated_keys".
@@ -88,16 +90,23 @@ std::string flags_of(const Params& params);
 /// Throws InputError unless it is NAME=VALUE.
 std::pair<std::string, Param> param_from(std::string_view flag);
 
-/// What fixes a generated case, to the bit.
+/// What fixes a generated case, to the bit. A case without arguments (docs/arguments.md) leaves the last ones as they
+/// are; rooms do not read them.
 struct CaseSpec {
-  std::string mechanism = {};
+  std::string mechanism = {};  ///< of a case with arguments a component's, too
   Shape shape;
   Format precision = Format::bf16;  ///< of queries, keys, values, probes and cotangents; the rest is fp32 or wider
   Style style = Style::normal;
   std::uint64_t seed = 0;
-  Params params = {};  ///< kept; those a room needs besides are filled in
+  Params params = {};                                          ///< kept; those a room needs besides are filled in
+  std::vector<std::pair<std::string, std::string>> with = {};  ///< inputs that are arguments, and what: "" drawn
+  std::string argument_style = {};                             ///< in place of `style`; or ""
+  std::string layout = "bthd";                                 ///< how rows lie in a file
+  bool cotangents = true;                                      ///< whether a file has them
 
-  /// The command-line flags that make this case again.
+  /// The name of its style, of either kind.
+  std::string_view style_name() const;
+  /// The command-line flags that make this case again, but for `with`, `layout` and `cotangents`.
   std::string repro() const;
 };
 
@@ -121,6 +130,8 @@ struct RoomFacts {
   bool optional_outputs = false;  ///< the options ask for the outputs that may be absent
 };
 
+/// The field of that name, or null.
+const RoomFacts::Ranked* find_field(const std::vector<RoomFacts::Ranked>& fields, std::string_view name);
 /// Whether some of the inputs belong to groups of output heads.
 bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs);
 

@@ -19,7 +19,7 @@ Json json_of_case(const SeededCase& one) {
           {"seed", one.spec.seed},
           {"params", json_of(one.spec.params)},
           {"fill", one.fill},
-          {"cotangents", one.cotangents}};
+          {"cotangents", one.spec.cotangents}};
 }
 
 Json json_of_subject(const BaselineSubject& subject) {
@@ -36,8 +36,9 @@ Json json_of_subject(const BaselineSubject& subject) {
   json["mechanisms"] = options.mechanisms, json["form"] = options.form;
   json["precisions"] = Json::array();
   for (const Format precision : options.precisions) json["precisions"].push_back(name_of(precision));
-  json["device"] = name_of(options.device), json["shape"] = options.shape, json["style"] = name_of(options.style);
-  json["seed"] = options.seed, json["params"] = json_of(options.params);
+  json["device"] = name_of(options.device), json["shape"] = options.shape,
+  json["style"] = name_of(options.inputs.style);
+  json["seed"] = options.inputs.seed, json["params"] = json_of(options.inputs.params);
   return json;
 }
 
@@ -85,7 +86,7 @@ SeededCase case_of(const Json& json) {
   one.spec.seed = whole<std::uint64_t>(json, "seed");
   one.spec.params = params_from(json);
   if (json.contains("fill")) one.fill = value_of<std::map<std::string, std::string>>(json, "fill");
-  one.cotangents = value_of<bool>(json, "cotangents");
+  one.spec.cotangents = value_of<bool>(json, "cotangents");
   return one;
 }
 
@@ -112,9 +113,9 @@ BaselineSubject subject_of(const Json& json) {
     if (name_of(where) == word(json, "device")) options.device = where;
   options.shape = word(json, "shape");
   if (!options.shape.empty()) shape_from(options.shape);  // refused with the file's name
-  options.style = known(style_from(word(json, "style")), "style");
-  options.seed = whole<std::uint64_t>(json, "seed");
-  options.params = params_from(json);
+  options.inputs.style = known(style_from(word(json, "style")), "style");
+  options.inputs.seed = whole<std::uint64_t>(json, "seed");
+  options.inputs.params = params_from(json);
   return subject;
 }
 

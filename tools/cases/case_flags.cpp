@@ -96,6 +96,16 @@ std::function<std::string(const std::string&)> number_in(double low, double high
   };
 }
 
+CLI::Validator whole_in(std::int64_t low, std::int64_t high) {
+  const std::string range = text(low, " to ", high);
+  return {[=](const std::string& typed) {
+            std::int64_t value = 0;
+            const bool fits = CLI::detail::lexical_cast(typed, value) && value >= low && value <= high;
+            return fits ? std::string() : text("expected a whole number from ", range, ", got ", typed);
+          },
+          range};
+}
+
 Params params_of(const CaseFlags& flags) {
   Params params;
   for (const std::string& flag : flags.params) {

@@ -47,6 +47,8 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 
 /// Refuses what is no number from `low` to `high`. CLI::Range takes NaN.
 std::function<std::string(const std::string&)> number_in(double low, double high);
+/// Refuses what is no whole number from `low` to `high`. What CLI::Range says depends on its version.
+CLI::Validator whole_in(std::int64_t low, std::int64_t high);
 /// Seconds that a limit may be of.
 inline constexpr double shortest_limit = 1e-3, longest_limit = 1e7;
 /// Seconds after which no more work begins: the first piece of it does in any case.

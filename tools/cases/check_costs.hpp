@@ -14,7 +14,7 @@ namespace assay {
 struct CheckCost {
   std::string_view mechanism;
   double linear, quadratic;
-  double power;                           ///< of d / 64 that this grows by
+  double power;                           ///< of d / 64 that this grows by from d = 64 on
   double forward;                         ///< share of it that a case without gradients takes
   double bytes;                           ///< of memory for each number of the case
   double reading, truth, draws, judging;  ///< shares of it, at the longest size measured
@@ -25,6 +25,7 @@ std::span<const CheckCost> check_costs();
 struct Estimate {
   double seconds = 0;  ///< of processor time
   double bytes = 0;    ///< of memory at its peak
+  double draws = 0;    ///< of these seconds those of draws, of which there are four unless they leave a tensor open
 };
 /// What a check of that case costs with nothing in the cache, within a factor of three on the machine that the costs
 /// were measured on; nothing of rooms without costs. `numbers`: of inputs and cotangents.

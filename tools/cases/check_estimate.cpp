@@ -14,6 +14,13 @@ constexpr double of_program = 1e8;
 
 std::string two_digits(double x) { return x < 99.5 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }
 
+/// The cost of d channels, in units of 64. Below them a score, or a step, still costs what does not depend on d: the
+/// line through the cost at 64 and at 128.
+double of_channels(double d, double power) {
+  const double share = std::min(1.0, std::exp2(power) - 1);
+  return d < 1 ? 1 - share * (1 - std::max(d, 0.25)) : std::pow(d, power);
+}
+
 /// A line of the page: seconds of two cores.
 std::string page_line(const CheckCost& cost) {
   const auto at = [&](const Shape& shape) {
@@ -40,7 +47,8 @@ std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& 
   const double dims = std::sqrt(static_cast<double>(shape.key_dim) * std::max(shape.value_dim, 1)) / 64;
   Estimate estimate;
   estimate.seconds = shape.own() * (known->linear * queries + known->quadratic * queries * keys) *
-                     std::pow(std::max(dims, 0.25), known->power) * (gradients ? 1 : known->forward);
+                     of_channels(dims, known->power) * (gradients ? 1 : known->forward);
+  estimate.draws = estimate.seconds * known->draws;
   estimate.bytes = of_program + known->bytes * static_cast<double>(numbers);
   return estimate;
 }
@@ -71,7 +79,7 @@ std::string costs_page() {
 # What a check costs
 
 `assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
-solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
+solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
 and 234 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds.
 

@@ -10,8 +10,8 @@ namespace assay {
 namespace {
 
 SeededCase seeded(const char* mechanism, const Shape& shape, const Params& params, const Fill& fill, bool cotangents) {
-  CaseSpec spec{.mechanism = mechanism, .shape = shape, .params = params};
-  return {find_room(mechanism), std::move(spec), cotangents, fill};
+  CaseSpec spec{.mechanism = mechanism, .shape = shape, .params = params, .cotangents = cotangents};
+  return {find_room(mechanism), std::move(spec), fill};
 }
 
 const KernelForm& form_of(const Defect& defect, std::string_view name) {

@@ -48,10 +48,7 @@ class GoldenWriter {
 
  private:
   /// Of what is worked out on the way and given out too, d_NAME is the gradient.
-  bool is_input(std::string_view name) const {
-    const std::vector<RoomFacts::Ranked> inputs = room_.inputs();
-    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& ranked) { return ranked.field.name == name; });
-  }
+  bool is_input(std::string_view name) const { return find_field(room_.inputs(), name) != nullptr; }
 
   void put(const std::string& key, const Array& array, const RoomFacts::Ranked& ranked) {
     file_.put(key, array, ranked, batch, exact_dtype(array));
@@ -143,14 +140,14 @@ using Words = std::vector<std::pair<std::string, std::string>>;
 
 constexpr Shape packed_shape{.seq_len = 11, .heads = 2, .shared_heads = 1, .key_dim = 4, .value_dim = 4};
 
-std::vector<GoldenRequest> golden_requests_of_scores(const arguments::CaseRequest& base) {
+std::vector<GoldenRequest> golden_requests_of_scores(const CaseSpec& base) {
   const bool softmax = base.mechanism == "softmax_attention";
-  arguments::CaseRequest packed = base, window = base, masks = base, pages = base, blocks = base;
-  packed.style = "short_sequences", packed.params["soft_cap"] = std::string("2");
+  CaseSpec packed = base, window = base, masks = base, pages = base, blocks = base;
+  packed.argument_style = "short_sequences", packed.params["soft_cap"] = std::string("2");
   packed.with = softmax ? Words{{"sink", ""}, {"lse", ""}} : Words{{"lse", ""}};
   window.shape.query_len = 5, window.params = {{"window_left", 3L}, {"lse_base", std::string("2")}};
   window.with = {{"alibi_slopes", ""}, {"lse", ""}};
-  masks.style = "empty_rows", masks.params["causal"] = false, masks.with = {{"bias", ""}, {"lse", ""}};
+  masks.argument_style = "empty_rows", masks.params["causal"] = false, masks.with = {{"bias", ""}, {"lse", ""}};
   std::vector<GoldenRequest> all = {{"packed", packed}, {"window", window}, {"masks", masks}};
   if (!softmax) return all;
   pages.shape.batch = 2, pages.shape.query_len = 3, pages.with = {{"page_table", "4"}};
@@ -159,15 +156,10 @@ std::vector<GoldenRequest> golden_requests_of_scores(const arguments::CaseReques
   return all;
 }
 
-std::vector<GoldenRequest> golden_requests_of_states(const arguments::CaseRequest& base,
-                                                     const arguments::Facts& facts) {
-  const auto takes = [&](std::string_view name) {
-    const auto all = arguments::all_arguments();
-    return std::any_of(all.begin(), all.end(),
-                       [&](const auto& one) { return one.name == name && arguments::why_not(facts, one).empty(); });
-  };
-  arguments::CaseRequest packed = base, front_end = base;
-  packed.style = "short_sequences", packed.with = {{"state_at", ""}};
+std::vector<GoldenRequest> golden_requests_of_states(const CaseSpec& base, const arguments::Facts& facts) {
+  const auto takes = [&](std::string_view name) { return arguments::takes_argument(facts, name); };
+  CaseSpec packed = base, front_end = base;
+  packed.argument_style = "short_sequences", packed.with = {{"state_at", ""}};
   packed.params = {{"state_layout", std::string("v_first")}, {"state_every", 2L}, {"checkpoint_every", 3L}};
   front_end.params = {{"l2_norm", std::string("root")}, {"l2_eps", std::string("1e-6")}};
   if (takes("beta_gate"))
@@ -184,7 +176,7 @@ std::vector<GoldenRequest> golden_requests_of_states(const arguments::CaseReques
 std::vector<GoldenRequest> golden_requests(std::string_view mechanism) {
   const std::string name(mechanism);
   if (find_argument_forms(name + std::string(arguments::room_suffix)) == nullptr) return {};
-  const arguments::CaseRequest base{.mechanism = name, .shape = packed_shape};
+  const CaseSpec base{.mechanism = name, .shape = packed_shape};
   const arguments::Facts facts = arguments::facts_of(name);
   return facts.family == arguments::Family::attention ? golden_requests_of_scores(base)
                                                       : golden_requests_of_states(base, facts);

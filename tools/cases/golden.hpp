@@ -27,7 +27,7 @@ Safetensors golden_file(const Room& room);
 /// none of any other: packed sequences of no token and of one, masks, pages, front ends, states inside of sequences.
 struct GoldenRequest {
   std::string name;
-  arguments::CaseRequest request;
+  CaseSpec request;
 };
 std::vector<GoldenRequest> golden_requests(std::string_view mechanism);
 /// fixtures/arguments/NAME.safetensors, as above: `case/field` is what `assay case` writes, and what is expected is

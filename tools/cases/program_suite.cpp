@@ -86,8 +86,7 @@ class Choice {
   /// The hidden errors that the case shows; nothing where the oracle has no answer.
   std::optional<std::vector<std::size_t>> shown_by(const SuiteCandidate& candidate) {
     try {
-      const SeededCase seeded{find_room(room_.name), spec_of(room_, candidate, dims, precision, 0), true,
-                              candidate.fill};
+      const SeededCase seeded{find_room(room_.name), spec_of(room_, candidate, dims, precision, 0), candidate.fill};
       const ProblemFile file = read_problem(seeded.make(), "candidate");
       if (file.refusal) return std::nullopt;
       const Oracle oracle = oracle_of(room_, file.problem);

@@ -45,7 +45,9 @@ def check_pages(prefix):
     demand(completed(share, "check", "--format", "jun") == ["junit"], "bash does not complete a flag's words")
     demand("complete -c assay" in (share / "fish" / "vendor_completions.d" / "assay.fish").read_text(), "nothing for fish")
     if shutil.which("man"):
-        demand("ASSAY CHECK" in run("man", "-l", share / "man" / "man1" / "assay.1", env={"PATH": "/usr/bin:/bin", "MANPAGER": "cat", "TERM": "dumb"}), "man does not read the page")
+        shown = run("man", "-l", share / "man" / "man1" / "assay.1", env={"PATH": "/usr/bin:/bin", "MANPAGER": "cat", "TERM": "dumb"})
+        # In images of Ubuntu for containers `man` is a script that says so.
+        demand("ASSAY CHECK" in shown or "has been minimized" in shown, "man does not read the page")
 
 
 def main():

@@ -329,10 +329,10 @@ void add_output(CLI::App& app, Options& options) {
 
 void add_check_flags(CLI::App& app, BenchCheckOptions& options) {
   app.add_option("--mechanism", options.mechanisms, "some of them; `assay list` names all")->delimiter(',');
-  app.add_option("--tokens", options.tokens, "T")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  app.add_option("--heads", options.heads, "H")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  app.add_option("--dim", options.dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
-  app.add_option("--threads", options.threads, "0 is all cores")->check(CLI::Range(0, 1024))->capture_default_str();
+  app.add_option("--tokens", options.tokens, "T")->check(whole_in(1, 1 << 20))->capture_default_str();
+  app.add_option("--heads", options.heads, "H")->check(whole_in(1, 1 << 16))->capture_default_str();
+  app.add_option("--dim", options.dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
+  app.add_option("--threads", options.threads, "0 is all cores")->check(whole_in(0, 1024))->capture_default_str();
   app.add_flag("--no-cotangents", options.forward, "without gradients");
   app.add_flag("--docs", options.docs,
                "measure every room at four sizes of up to 512 tokens, and write the table that estimates and "
@@ -350,15 +350,15 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of({"gated_deltanet", "lla"}))
       ->capture_default_str();
   oracle->add_option("--tokens", options->tokens, "T; a few sizes if neither this nor --dim is given")
-      ->check(CLI::Range(32, 1 << 16));
-  oracle->add_option("--dim", options->dim, "K = V")->check(CLI::Range(1, 512));
+      ->check(whole_in(32, 1 << 16));
+  oracle->add_option("--dim", options->dim, "K = V")->check(whole_in(1, 512));
   add_output(*oracle, *options);
 
   CLI::App* all = app.add_subcommand("rooms", "every room's reference in every tier, with gradients");
   auto rooms_options = std::make_shared<RoomsOptions>();
   all->add_option("--mechanism", rooms_options->mechanisms, "some of them; `assay list` names all")->delimiter(',');
-  all->add_option("--tokens", rooms_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  all->add_option("--dim", rooms_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  all->add_option("--tokens", rooms_options->tokens, "T")->check(whole_in(1, 1 << 16))->capture_default_str();
+  all->add_option("--dim", rooms_options->dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
   add_output(*all, *rooms_options);
 
   CLI::App* kernels = app.add_subcommand("kernels", "the CPU emulation of every kernel form in every precision");
@@ -370,8 +370,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   kernels->add_option("--precision", kernels_options->precisions, "some of them")
       ->delimiter(',')
       ->check(one_of(name_list(case_precisions)));
-  kernels->add_option("--tokens", kernels_options->tokens, "T")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  kernels->add_option("--dim", kernels_options->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  kernels->add_option("--tokens", kernels_options->tokens, "T")->check(whole_in(1, 1 << 16))->capture_default_str();
+  kernels->add_option("--dim", kernels_options->dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
   add_output(*kernels, *kernels_options);
 
   CLI::App* checks = app.add_subcommand("check", "what a verdict costs: seconds, memory, and which phase takes them");

@@ -77,14 +77,14 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_styles)));
   app.add_option("--shape", options.shape, "B,T,H,K,V");
   app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
-      ->check(CLI::Range(1, 1000000))
+      ->check(whole_in(1, 1000000))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "of the first")->capture_default_str();
   app.add_option("--cases", options.cases, "the first so many of all those; 0 is all")->capture_default_str();
   app.add_option("--seconds", options.seconds, "begin no more cases after so many, and tell of those that are done")
       ->check(number_in(shortest_effort, longest_limit));
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   add_judge_flag(app, flags->judge);
   add_shard_flag(app, flags->shard);

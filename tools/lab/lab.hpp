@@ -12,7 +12,7 @@ struct Calibration;
 const CommandLine& lab_command_line();
 
 namespace commands {
-extern const Command bench, calibrate, docs, identities, merge_of_lab, mutants, paper;
+extern const Command bench, calibrate, docs, emit, identities, merge_of_lab, mutants, paper;
 }
 
 /// As merged() of tools/verbs/merge.hpp, of `assay-lab mutants`: what each rule kills is counted again.

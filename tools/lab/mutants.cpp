@@ -131,10 +131,10 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->allow_extra_args(false)
       ->check(one_of(name_list(case_precisions)));
   app.add_option("--trials", options.trials, "cases of a kernel at most; 0 is all")
-      ->check(CLI::Range(0, 1000000))
+      ->check(whole_in(0, 1000000))
       ->capture_default_str();
   app.add_option("--healthy", options.healthy, "run so many healthy kernels on fresh cases, and count the alarms")
-      ->check(CLI::Range(0, 100000000))
+      ->check(whole_in(0, 100000000))
       ->capture_default_str();
   app.add_flag("--healthy-only", options.healthy_only, "run those alone, judged by no other rule: no mutants");
   app.add_option("--seconds", options.seconds,
@@ -143,7 +143,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--shrink", options.shrinks, "look for the smallest case on which each mutant fails, as well");
   app.add_option("--power", options.power, "find this mutant in bf16, over seeds and lengths, as well");
   app.add_option("--power-tokens", options.power_tokens, "the longest sequences that it is looked for in")
-      ->check(CLI::Range(64, 4096))
+      ->check(whole_in(64, 4096))
       ->capture_default_str();
   app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
       ->check(one_of(name_list(all_held_out)))
@@ -155,7 +155,7 @@ std::function<int(Console&)> add(CLI::App& app) {
           ->expected(0, CLI::detail::expected_max_vector_size);
   app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   add_judge_flag(app, flags->judge);
   add_drawn_format_flag(app, flags->format);

@@ -102,14 +102,14 @@ std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("table", flags->name, "which; without one, all are listed");
   app.add_option("--sequences", flags->options.sequences, "of lla-regression, that errors are averaged over")
-      ->check(CLI::Range(1, 100000))
+      ->check(whole_in(1, 100000))
       ->capture_default_str();
   app.add_option("--record", flags->options.record, "of parallax-ratios: a file of records/gpu");
   app.add_option("--flash-attention", flags->options.flash_attention,
                  "of parallax-ratios: what tools/gpu/attention_times.py wrote on that GPU");
   app.add_option("--seed", flags->options.seed, "of what is drawn")->capture_default_str();
   app.add_option("--threads", flags->options.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   add_drawn_format_flag(app, flags->format);
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();

@@ -138,7 +138,7 @@ std::string as_github(const Page& page, const Rows& rows) {
                          workflow_text(fmt::format("{} {}", name_of(row.judgement.verdict), kernel), true),
                          workflow_text(explanation_of(row), false));
     else if (!row.judgement.blind_spots.empty())
-      out += fmt::format("::notice title={}::would not have revealed {}\n", workflow_text(kernel, true),
+      out += fmt::format("::notice title={}::this case cannot show {}\n", workflow_text(kernel, true),
                          workflow_text(listed(row.judgement.blind_spots), false));
     if (const std::string evidence = evidence_of(row); passes(row) && !evidence.empty())
       out += plain_text(fmt::format("PASS {}: {}", kernel, evidence)) + '\n';

@@ -306,7 +306,7 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
         lines.push_back(
             fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
       if (!row.judgement.blind_spots.empty())
-        lines.push_back(fmt::format("note  {} {} {}: would not have revealed {}", kernel_of(row), contract_of(row),
+        lines.push_back(fmt::format("note  {} {} {}: this case cannot show {}", kernel_of(row), contract_of(row),
                                     row.tensor, listed(row.judgement.blind_spots)));
       continue;
     }
@@ -350,13 +350,13 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
                   name_of(precision), factor.passes),
       fmt::format("          beyond {:g} no algorithm's; contract: in units of what {} allows, up to 1 keeps it",
                   factor.fails, contract)};
-  lines.push_back(decides == Decides::model
-                      ? "          the model decides; what it leaves open passes if it passes under a contract"
-                  : form.empty()
-                      ? fmt::format("          contract {} decides", contract)
-                      : fmt::format("          form {} decides, its marks rounded as {} says; proven to be the "
-                                    "mechanism on this case",
-                                    form, contract));
+  lines.push_back(
+      decides == Decides::model
+          ? "          the model decides; where it leaves a tensor open, a named contract that fits is enough"
+      : form.empty() ? fmt::format("          contract {} decides", contract)
+                     : fmt::format("          form {} decides, its marks rounded as {} says; proven to be the "
+                                   "mechanism on this case",
+                                   form, contract));
   return lines;
 }
 

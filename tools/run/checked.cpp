@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "files/in_words.hpp"
 #include "judge/court/blind_spots.hpp"
 #include "judge/court/growing_steps.hpp"
 #include "reference/core/error.hpp"
@@ -111,8 +112,7 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   const std::vector<std::string> evidence =
       evidence_legend(trial.kernel().precision, trial.kernel().contract->name, trial.decides(),
                       trial.is_by_program() ? std::string(trial.kernel().form->name) : std::string());
-  if (has_model(trial.file().problem.mechanism))
-    page.legend.insert(page.legend.end(), evidence.begin(), evidence.end());
+  page.legend.insert(page.legend.end(), evidence.begin(), evidence.end());
   if (trial.tiles().size() > 1)
     page.legend.push_back(
         "tiles     each tensor is judged by the one of " +
@@ -175,9 +175,11 @@ void tell_what_was_read(Checked& checked) {
   if (const auto& parts = checked.trial->file().parts) facts.emplace_back("sample", facts_of(*parts));
 }
 
-/// Where judging takes long: how long, and what would be quicker.
-void tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& console) {
-  constexpr double worth_a_word = 10;
+constexpr double worth_a_word = 10;  // seconds
+
+/// Says how long judging takes, if that is long, and what would be quicker. Returns the seconds that the model's first
+/// draws will take, 0 if they are not known.
+double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& console) {
   const ProblemFile& file = trial.file();
   const int groups = std::max(1, file.shared_heads > 0 ? file.shared_heads : file.heads);
   const int parts = file.parts ? file.parts->all() : file.batch * groups;
@@ -189,11 +191,47 @@ void tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& con
     for (const auto& [name, array] : *arrays)
       numbers += array.data.size() * (file.parts ? static_cast<std::size_t>(judged) : 1);
   const auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
-  if (!cost) return;
+  if (!cost) return 0;
   const int threads = trial.kernel().threads;
-  if (cost->seconds / parts * judged / threads * of_rows < worth_a_word || of_rows < 1) return;
+  const double share = of_rows * judged / parts / threads;
   const bool can_sample = !file.parts && !file.has_arguments();
-  console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
+  if (cost->seconds * share >= worth_a_word && of_rows >= 1)
+    console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
+  return cost->draws * share;
+}
+
+/// Tells of draws beyond the first ones, which no estimate knows of, by what those took.
+class MoreDraws {
+ public:
+  /// `expected`: seconds that the first draws were expected to take.
+  MoreDraws(double expected, Progress& progress) : expected_(expected), progress_(progress) {}
+
+  /// Hears of a phase that begins on this thread, or goes on on others.
+  void hear(std::string_view what, std::size_t done, std::size_t total) {
+    if (what != "draws of the model") return;
+    if (done == 0) begun_ = std::chrono::steady_clock::now(), total_ = first_ = total;
+    if (done == 0 || total <= total_) return;
+    total_ = total;
+    const double more = static_cast<double>(total - done);
+    if (first_ == 0 || expected_ * more / static_cast<double>(first_) < worth_a_word) return;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
+    progress_.say(text("assay: ", done, " draws leave a tensor open; ", total - done, " more take about ",
+                       spoken_time(passed.count() * more / static_cast<double>(done))));
+  }
+
+ private:
+  double expected_;
+  Progress& progress_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::size_t first_ = 0, total_ = 0;
+};
+
+/// Says so if files had to go from the cache for what was learnt.
+void tell_cache(const Checked& checked, Progress& progress) {
+  if (checked.cache == nullptr || checked.cache->dropped() == 0) return;
+  progress.say(text("assay: the cache is full (", spoken_size(static_cast<double>(checked.cache->bound())),
+                    "): ", counted(checked.cache->dropped(), "file"),
+                    " used longest ago had to go; ASSAY_CACHE_MB sets its ", "size"));
 }
 
 /// Asks the oracle.
@@ -204,15 +242,20 @@ void prepare(Checked& checked, const CheckOptions& options, Progress& progress) 
   checked.trial->require_tensors(options.tensors);
 }
 
-/// Judges what was answered once the oracle was asked.
-void judge_given(Checked& checked, const CheckOptions& options, Safetensors given, Progress& progress) {
+/// Judges what was answered once the oracle was asked; `of_draws` is what `tell_cost` has returned.
+void judge_given(Checked& checked, const CheckOptions& options, Safetensors given, double of_draws,
+                 Progress& progress) {
   const CaseTrial& trial = *checked.trial;
   checked.page = page_of(options, trial);
   checked.got = trial.read(std::move(given), options.tensors, options.source());
+  MoreDraws more(of_draws, progress);
   checked.rows = trial.judge(
       checked.got, [&](const std::string& name) { return asks_for(options.tensors, name); }, checked.page.command,
       &checked.others,
-      [&](std::string_view what, std::size_t done, std::size_t total) { progress.phase(what, done, total); });
+      [&](std::string_view what, std::size_t done, std::size_t total) {
+        more.hear(what, done, total);
+        progress.phase(what, done, total);
+      });
   if (options.standard.detects && trial.file().has_arguments() && all_pass(checked.rows)) {
     progress.phase("what the case hides");
     const auto told = std::find_if(checked.rows.rbegin(), checked.rows.rend(),
@@ -309,7 +352,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
     checked.trial = trial_of(options, problem, parts);
   else
     checked.trial = trial_of(options, std::move(problem), parts);
-  tell_cost(options, *checked.trial, console);
+  const double of_draws = tell_cost(options, *checked.trial, console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
@@ -350,7 +393,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
         },
         with_zeros);
   }
-  judge_given(checked, options, std::move(given), progress);
+  judge_given(checked, options, std::move(given), of_draws, progress);
+  tell_cache(checked, progress);
   require_same_bits(checked, changed);
   return checked;
 }
@@ -382,7 +426,8 @@ Checked check_answer(const CheckOptions& options, Safetensors problem, Safetenso
   checked.trial = trial_of(options, problem, parts);
   Progress progress(console);
   prepare(checked, options, progress);
-  judge_given(checked, options, std::move(answer), progress);
+  judge_given(checked, options, std::move(answer), 0, progress);
+  tell_cache(checked, progress);
   return checked;
 }
 

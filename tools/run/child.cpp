@@ -155,9 +155,11 @@ std::vector<std::pair<pid_t, pid_t>> all_processes() {
     const std::string_view name = entry->d_name;
     pid_t pid = 0;
     if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
-    // "17 (name) S 4 ...": a name may hold anything.
+    // "17 (name) S 4 ...": a name may hold anything. A process that has gone in between reads as nothing: iterators of
+    // the buffer would throw.
     std::ifstream file("/proc/" + std::string(name) + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    std::getline(file, text, '\0');
     const std::size_t end = text.rfind(')');
     pid_t parent = 0;
     if (end == std::string::npos || end + 4 >= text.size()) continue;

@@ -61,7 +61,7 @@ std::string traced(const std::string& file) {
   {
     const std::lock_guard lock(typed_guard);
     require(typed_files.contains(file), file, ": a file of Python, and the command does not name it; --mechanism ",
-            file, " does (assay runs no Python that nobody has typed)");
+            file, " does (assay runs only the Python that you name)");
   }
   FrontEnd front;
   return read_text(front.program(file, {}));

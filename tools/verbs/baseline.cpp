@@ -56,12 +56,12 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
   for (int seed = 0; seed < subject.seeds; ++seed) {
     if (!subject.is_user()) {
       ReportOptions options = subject.report;
-      options.seed += static_cast<std::uint64_t>(seed);
+      options.inputs.seed += static_cast<std::uint64_t>(seed);
       Progress progress(console);
       const Report report = make_report(options, [&](std::size_t total, std::string_view what) {
-        progress.step(total, text("seed ", options.seed, ": ", what));
+        progress.step(total, text("seed ", options.inputs.seed, ": ", what));
       });
-      add_rows(rows, report.rows, flags(options.style, options.params), seed);
+      add_rows(rows, report.rows, flags(options.inputs.style, options.inputs.params), seed);
       continue;
     }
     for (SeededCase one : subject.cases) {
@@ -218,8 +218,9 @@ int save(const Flags& flags, Console& console) {
   for (const std::string& name : flags.precisions) subject.report.precisions.push_back(*format_from(name));
   for (const RunsOn where : all_runs_on)
     if (name_of(where) == flags.device) subject.report.device = where;
-  subject.report.style = *style_from(flags.inputs.style), subject.report.seed = flags.inputs.seed;
-  subject.report.params = params_of(flags.inputs);
+  CaseSpec& drawn = subject.report.inputs;
+  drawn.style = *style_from(flags.inputs.style), drawn.seed = flags.inputs.seed;
+  drawn.params = params_of(flags.inputs);
   subject.report.threads = subject.check.standard.threads = flags.threads;
   subject.check.standard.form = flags.report.form;
   set_contract(subject, contract_json(flags.contract), flags.contract);
@@ -272,14 +273,14 @@ std::function<int(Console&)> add(CLI::App& app) {
         ->check(number_in(shortest_limit, longest_limit))
         ->capture_default_str();
     sub->add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
-        ->check(CLI::Range(0, 1024))
+        ->check(whole_in(0, 1024))
         ->capture_default_str();
     sub->callback([wanted, function] { *wanted = function; });
     return sub;
   };
   CLI::App* saves = verb("save", "measure, and keep what was measured", save);
   saves->add_option("--seeds", flags->seeds, "how many, from --seed or the case's own on; their spread is the noise")
-      ->check(CLI::Range(fewest_baseline_seeds, most_baseline_seeds))
+      ->check(whole_in(fewest_baseline_seeds, most_baseline_seeds))
       ->capture_default_str();
   saves
       ->add_option("--case", flags->cases,

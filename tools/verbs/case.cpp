@@ -50,22 +50,20 @@ std::string obstacles_of(const Room& room, CaseSpec spec) {
 
 /// What was asked for.
 SeededCase seeded_case(const CaseOptions& options) {
-  const std::string& style = options.flags.style;
   SeededCase seeded{.room = find_room(options.mechanism),
                     .spec = {.mechanism = options.mechanism,
                              .shape = shape_from(options.shape),
                              .precision = *format_from(options.precision),
-                             .style = style_from(style).value_or(Style::normal),
                              .seed = options.flags.seed,
-                             .params = params_of(options.flags)},
-                    .cotangents = !options.without_cotangents,
-                    .style = arguments::is_argument_style(style) ? style : "",
-                    .layout = options.layout};
+                             .params = params_of(options.flags),
+                             .layout = options.layout,
+                             .cotangents = !options.without_cotangents}};
+  arguments::set_style(seeded.spec, options.flags.style);
   for (const std::string& flag : options.fill) {
     Fill::value_type filled = fill_from(flag);
     seeded.fill.insert_or_assign(filled.first, filled.second);
   }
-  for (const std::string& flag : options.with) seeded.with.push_back(with_from(flag));
+  for (const std::string& flag : options.with) seeded.spec.with.push_back(with_from(flag));
   return seeded;
 }
 

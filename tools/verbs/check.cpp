@@ -84,12 +84,11 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option(
          "--sample", options->sample,
          "judge so many parts of the case and not all of it: a part is, of one sequence, the heads that share a "
-         "key/value head; the last one and others that nobody knows before the answer is read")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
-  app.add_option(
-         "--sample-rows", options->sample_rows,
-         "of attention: judge so many query rows of each part, a block that nobody knows before the answer is read")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+         "key/value head; the last one and others that are chosen after the answer is read")
+      ->check(whole_in(1, std::numeric_limits<int>::max()));
+  app.add_option("--sample-rows", options->sample_rows,
+                 "of attention: judge so many query rows of each part, a block that is chosen after the answer is read")
+      ->check(whole_in(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-seed", options->sample_seed,
                  "of --sample and --sample-rows: the seed of a report, to judge the same parts again");
   app.add_flag("--strict", options->standard.strict,
@@ -111,7 +110,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
   app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")
-      ->check(CLI::Range(1, 1000000))
+      ->check(whole_in(1, 1000000))
       ->capture_default_str();
   app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
   add_false_alarms_flag(app, options->standard.false_alarms);
@@ -120,7 +119,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                     "$XDG_CACHE_HOME/assay or ~/.cache/assay, up to ",
                     cache_bound >> 20, " MiB"));
   app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   add_judge_flag(app, options->judge);
   app.add_option("--format", options->format, std::string(rows_formats_help))
@@ -135,7 +134,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace check_verb
 
 namespace commands {
-extern const Command check = {"check", "judge what somebody else's kernel answered to a case", check_verb::add};
+extern const Command check = {"check", "judge a kernel's output on a case", check_verb::add};
 }
 
 }  // namespace assay

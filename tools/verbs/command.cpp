@@ -61,7 +61,7 @@ struct OtherFlag {
   std::string_view flag, meant;
 };
 constexpr std::string_view no_tolerance =
-    "limits come from the precision and the data, and nobody types a tolerance; --false-alarms says how often a "
+    "limits come from the precision and the data, and there is no tolerance to set; --false-alarms says how often a "
     "correct kernel may fail";
 constexpr OtherFlag other_flags[] = {{"--dtype", "--precision says what queries, keys and values are rounded to"},
                                      {"--rtol", no_tolerance},
@@ -263,6 +263,11 @@ void Progress::phase(std::string_view what, std::size_t done, std::size_t total)
   if (what != what_) start_ = std::chrono::steady_clock::now();
   what_ = what, done_ = done, total_ = total;
   draw(), tell();
+}
+
+void Progress::say(std::string_view line) {
+  const std::scoped_lock lock(mutex_);
+  console_.err << (console_.terminal ? "\r\033[K" : "") << line << '\n';
 }
 
 void Progress::tell() {

@@ -108,6 +108,8 @@ class Progress {
   void step(std::size_t total, std::string_view what);
   /// Another phase, of which so much is done; a total of 0 is not known.
   void phase(std::string_view what, std::size_t done = 0, std::size_t total = 0);
+  /// A line that stays.
+  void say(std::string_view line);
 
  private:
   void draw();

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "files/in_words.hpp"
+#include "files/names.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/court/case_trial.hpp"
 #include "judge/verdict/infer.hpp"
@@ -47,6 +50,20 @@ std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& c
   return trials;
 }
 
+/// The named contracts that the answers to all cases keep.
+std::vector<std::string> named_contracts_of(const std::vector<std::unique_ptr<CaseTrial>>& trials,
+                                            const std::vector<GivenAnswer>& answers, const Flags& flags,
+                                            const std::function<bool()>& stop) {
+  const auto wanted = [&](const std::string& tensor) { return asks_for(flags.tensors, tensor); };
+  std::vector<std::string> kept = trials.front()->kept_contracts(answers.front(), wanted, stop);
+  for (std::size_t n = 1; n < trials.size() && !kept.empty(); ++n) {
+    const std::vector<std::string> others = trials[n]->kept_contracts(answers[n], wanted, stop);
+    std::erase_if(
+        kept, [&](const std::string& name) { return std::find(others.begin(), others.end(), name) == others.end(); });
+  }
+  return kept;
+}
+
 int run_infer(const Flags& flags, Console& console) {
   require(flags.files.size() % 2 == 0, "contract infer: expected pairs CASE OUT, got ",
           counted(flags.files.size(), "file"));
@@ -54,12 +71,13 @@ int run_infer(const Flags& flags, Console& console) {
   if (!flags.output.empty()) output.emplace(flags.output, console.out, flags.files);
   parse_contract(json_of({.contract = Contract::of(Format::bf16)}, flags.name), "--name");  // refuses a bad one
   const auto trials = trials_of(flags, console);
+  std::vector<GivenAnswer> answers;
   std::vector<AnsweredCase> cases;
   for (std::size_t n = 0; n < trials.size(); ++n) {
     const std::string& file = flags.files[2 * n + 1];
-    GivenAnswer got = trials[n]->read(read_safetensors(file), flags.tensors, file);
-    cases.push_back(
-        {trials[n]->file().problem, trials[n]->oracle(), flat(std::move(got.answer)), std::move(got.stored)});
+    answers.push_back(trials[n]->read(read_safetensors(file), flags.tensors, file));
+    const GivenAnswer& got = answers.back();
+    cases.push_back({trials[n]->file().problem, trials[n]->oracle(), flat(got.answer), got.stored});
   }
   const auto start = std::chrono::steady_clock::now();
   const auto stop = [&] {
@@ -77,6 +95,12 @@ int run_infer(const Flags& flags, Console& console) {
     if (found.explained && found.contract.rules.empty()) break;
   }
   std::ostream& words = flags.output == "-" ? console.err : console.out;
+  if (!found.explained && found.narrow_state.empty())
+    if (const auto named = named_contracts_of(trials, answers, flags, stop); !named.empty()) {
+      words << "the answers keep " << names_in(named, [](const std::string& name) { return name; }) << ": --contract "
+            << named.front() << " judges by it; no site in a coarser format explains more\n";
+      return exit_passed;
+    }
   if (!found.explained) {
     words << "no contract explains this: " << found.obstacle << '\n';
     return exit_failed;
@@ -120,7 +144,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
   app.add_option("--threads", flags->standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "where the contract goes, as JSON; - is standard output");
   return [flags](Console& console) { return run_infer(*flags, console); };

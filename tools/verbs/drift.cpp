@@ -50,7 +50,7 @@ std::vector<std::string> precision_names() {
 }
 
 void choose_form(const DriftFlags& flags, DriftSpec& spec) {
-  if (is_unlisted(flags.mechanism)) {
+  if (spec.room->is_program()) {
     require(flags.form.empty() || is_program_form(flags.form), "--form: ", flags.mechanism,
             " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
     spec.of_program = flags.form.empty() ? own_form(flags.mechanism) : program_form(flags.form, flags.mechanism);
@@ -443,28 +443,28 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--site", flags->sites, "SITE=FORMAT: other than the contract's; may be given several times")
       ->allow_extra_args(false);
-  app.add_option("--tokens", flags->tokens, "T")->check(CLI::Range(1L, 1L << 40))->capture_default_str();
+  app.add_option("--tokens", flags->tokens, "T")->check(whole_in(1L, 1L << 40))->capture_default_str();
   app.add_option("--segment", flags->segment, "tokens in memory at a time; states are stored between segments")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(whole_in(1, 1 << 16))
       ->capture_default_str();
-  app.add_option("--heads", flags->heads, "H")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--dim", flags->dim, "K = V")->check(CLI::Range(1, 512))->capture_default_str();
+  app.add_option("--heads", flags->heads, "H")->check(whole_in(1, 1024))->capture_default_str();
+  app.add_option("--dim", flags->dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
   add_case_flags(app, flags->inputs);
   app.add_option("--predict-from", flags->predict_from,
                  "tokens of a sequence that the error at the end is predicted from")
-      ->check(CLI::Range(64L, 1L << 40))
+      ->check(whole_in(64L, 1L << 40))
       ->capture_default_str();
   app.add_option("--sequences", flags->sequences, "that these tokens are taken from: this one and others of its style")
-      ->check(CLI::Range(1, 1024))
+      ->check(whole_in(1, 1024))
       ->capture_default_str();
   app.add_option("--budget", flags->budget, "error of a token, relative to its segment's outputs; derived if not given")
       ->check(number_in(1e-300, 1e300));
   app.add_option("--draws", flags->draws,
                  "runs of a correct kernel that the budget is derived from, 12 if not given (fp64: 8); 0: no budget")
-      ->check(CLI::Range(0, 64));
+      ->check(whole_in(0, 64));
   app.add_flag("--no-sites", flags->without_sites, "leave out the error of every site alone");
   app.add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   add_judge_flag(app, flags->judge);
   add_drawn_format_flag(app, flags->format);

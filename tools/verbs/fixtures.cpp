@@ -26,7 +26,7 @@ std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
   // Of a program that of its file.
   const std::string name(room.name);
   const std::string stem =
-      is_unlisted(name) ? std::filesystem::path(name.substr(0, name.rfind('@'))).stem().string() : name;
+      room.is_program() ? std::filesystem::path(name.substr(0, name.rfind('@'))).stem().string() : name;
   return std::filesystem::path(arguments.folder) / (stem + ".safetensors");
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <thread>
 
-#include "arguments/answer.hpp"
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
 #include "reference/core/error.hpp"
@@ -42,7 +41,7 @@ std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& 
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < cases.size(); i = next++) {
-      records[i] = result_record(cases[i], arguments::answer_any(cases[i], options));
+      records[i] = result_record(cases[i], answer_case(cases[i], options));
       progress.step(cases[i].problem.id);
     }
   };
@@ -96,7 +95,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("-o,--output", options->output, "where the answers go; - is standard output")->capture_default_str();
   app.add_option("--digits", options->decimals.digits,
                  "significant digits, rounded to nearest; a safetensors answer has pairs of doubles, about 32 digits")
-      ->check(CLI::Range(1, 150))
+      ->check(whole_in(1, 150))
       ->capture_default_str();
   std::vector<std::string> tiers;
   for (const Tier tier : all_tiers) tiers.emplace_back(name_of(tier));
@@ -113,7 +112,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of({"refuse", "limit"}));
   app.add_option("--threads", options->threads,
                  "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   app.add_flag("--no-diagnostics", options->skip_diagnostics, "leave out diagnostics.* and score, which cost most");
   return [options, &app](Console& console) {

@@ -68,7 +68,7 @@ void PlotFile::commit(const std::vector<Plot>& plots) {
 }
 
 void add_plot_flag(CLI::App& app, std::string& path) {
-  app.add_option("--plot", path, "where the drawings go that --format html has: a file that ends in .svg or .png");
+  app.add_option("--plot", path, "write the plots of --format html to this file, which ends in .svg or .png");
 }
 
 void add_drawn_format_flag(CLI::App& app, std::string& format) {

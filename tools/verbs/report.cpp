@@ -69,16 +69,9 @@ Shape shape_of(const ReportOptions& options, const Room& room) {
 
 /// The case that a mechanism's kernels are given, as `assay case` would draw it.
 SeededCase seeded_case(const ReportOptions& options, const Room& room) {
-  CaseSpec spec{.mechanism = std::string(room.name),
-                .shape = shape_of(options, room),
-                .style = options.style,
-                .seed = options.seed,
-                .params = options.params};
-  return {.room = find_room(room.name),
-          .spec = std::move(spec),
-          .with = options.with,
-          .style = options.argument_style,
-          .layout = options.layout};
+  CaseSpec spec = options.inputs;
+  spec.mechanism = room.name, spec.shape = shape_of(options, room);
+  return {find_room(room.name), std::move(spec)};
 }
 
 /// The kernels of a mechanism that take what is asked for; null if it has none. Who names a mechanism hears why it does
@@ -87,7 +80,7 @@ const KernelRoom* kernels_for(const ReportOptions& options, const Room& room, st
   const KernelRoom* plain = find_kernels(kernel_rooms(), room.name);
   const SeededCase seeded = seeded_case(options, room);
   if (plain == nullptr || !seeded.has_arguments()) {
-    if (plain != nullptr) refuse_params(room, options.params, seeded.spec.shape);
+    if (plain != nullptr) refuse_params(room, options.inputs.params, seeded.spec.shape);
     return plain;
   }
   try {
@@ -122,7 +115,7 @@ void add_program(const std::string& name, const ReportOptions& options, std::vec
   require(options.form.empty() || is_program_form(options.form), "--form: ", name,
           " is a program, and has no kernel of ours: FORM.json is its algorithm; without, it is run token by token");
   require(options.device != RunsOn::gpu, "--device gpu: ", name, " is a program, and has no kernel of ours");
-  refuse_params(*room, options.params, shape_of(options, *room));
+  refuse_params(*room, options.inputs.params, shape_of(options, *room));
   const auto form = program_form(options.form.empty() ? name : options.form, name);
   if (options.contract)
     require(options.contract->obstacle(form->sites).empty(), options.contract->obstacle(form->sites));
@@ -133,10 +126,8 @@ void add_program(const std::string& name, const ReportOptions& options, std::vec
 
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   std::vector<Task> of_programs;
-  for (const std::string& name : options.mechanisms) {
-    room_named(name, "--mechanism");
-    if (is_unlisted(name)) add_program(name, options, of_programs);
-  }
+  for (const std::string& name : options.mechanisms)
+    if (room_named(name, "--mechanism")->is_program()) add_program(name, options, of_programs);
   if (!of_programs.empty()) return of_programs;
   const auto precise = [&](Format precision) {
     return options.contract ? precision == options.contract->precision : asks_for(options.precisions, precision);
@@ -306,7 +297,7 @@ std::vector<std::string> header_of(const Report& report, bool in_short) {
   });
   std::vector<std::string> header = {fmt::format("assay report: kernels, run on {}, against the oracle", places),
                                      fmt::format("inputs    style {}, seed {}, rounded once to the precision",
-                                                 report.options.style_name(), report.options.seed)};
+                                                 report.options.inputs.style_name(), report.options.inputs.seed)};
   const std::vector<std::string> lines =
       legend(report.options.contract ? &*report.options.contract : nullptr, report.options.false_alarms, in_short);
   header.insert(header.end(), lines.begin(), lines.end());
@@ -335,10 +326,9 @@ int run_report(const Flags& flags, Console& console) {
   if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
   for (const RunsOn where : all_runs_on)
     if (name_of(where) == flags.device) options.device = where;
-  options.style = style_from(flags.inputs.style).value_or(Style::normal), options.seed = flags.inputs.seed;
-  if (arguments::is_argument_style(flags.inputs.style)) options.argument_style = flags.inputs.style;
-  for (const std::string& word : flags.with) options.with.push_back(with_from(word));
-  options.params = params_of(flags.inputs);
+  arguments::set_style(options.inputs, flags.inputs.style);
+  for (const std::string& word : flags.with) options.inputs.with.push_back(with_from(word));
+  options.inputs.seed = flags.inputs.seed, options.inputs.params = params_of(flags.inputs);
   options.detects = true;
   if (!flags.shard.empty()) {
     require(flags.format == "json", "--shard: needs --format json, of which assay merge makes the whole");
@@ -378,13 +368,13 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(one_of(name_list(all_runs_on)))
       ->capture_default_str();
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
-  add_argument_flags(app, flags->inputs, flags->with, options.layout);
+  add_argument_flags(app, flags->inputs, flags->with, options.inputs.layout);
   app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
   app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
   add_false_alarms_flag(app, options.false_alarms);
   add_judge_flag(app, flags->judge);
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   app.add_option("--format", flags->format, std::string(rows_formats_help))
       ->check(one_of(name_list(all_rows_formats)))
@@ -410,10 +400,6 @@ std::string_view name_of(RunsOn where) {
   return "gpu";
 }
 
-std::string ReportOptions::style_name() const {
-  return argument_style.empty() ? std::string(name_of(style)) : argument_style;
-}
-
 std::string ReportOptions::command() const {
   std::string command = "build/assay report";
   for (const std::string& mechanism : mechanisms) command += " --mechanism " + mechanism;
@@ -424,10 +410,8 @@ std::string ReportOptions::command() const {
   if (device != RunsOn::every) command += text(" --device ", name_of(device));
   if (!shape.empty()) command += " --shape " + shape;
   if (false_alarms != false_alarm_rate) command += " --false-alarms " + round_trip(false_alarms);
-  command += text(" --style ", style_name(), " --seed ", seed) + flags_of(params);
-  for (const auto& [name, value] : with) command += " --with " + shown_word(value.empty() ? name : name + "=" + value);
-  if (layout != ReportOptions{}.layout) command += " --layout " + layout;
-  return command + (why ? " --why" : "");
+  return command + text(" --style ", inputs.style_name(), " --seed ", inputs.seed, flags_of(inputs.params),
+                        arguments::argument_flags(inputs), why ? " --why" : "");
 }
 
 bool Report::passed() const { return all_pass(rows); }
@@ -481,8 +465,8 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
   const bool brief = format == RowsFormat::table && !rows;
   Page page{.verb = "report",
             .header = report_verb::header_of(report, brief),
-            .facts = {{"style", report.options.style_name()},
-                      {"seed", report.options.seed},
+            .facts = {{"style", report.options.inputs.style_name()},
+                      {"seed", report.options.inputs.seed},
                       {"false_alarm_rate", report.options.false_alarms}},
             .matrix = true,
             .brief = brief,

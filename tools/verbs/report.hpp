@@ -30,22 +30,14 @@ struct ReportOptions {
   std::vector<Format> precisions;
   std::optional<Contract> contract;  ///< all kernels keep and are judged by, in place of precisions
   RunsOn device = RunsOn::every;
-  std::string shape;  ///< as shape_from reads it; "": every form's own default
-  Style style = Style::normal;
-  std::uint64_t seed = 0;
-  Params params;  ///< settings of the mechanism, as under `params` in a case
-  /// Tensors that are arguments (docs/arguments.md), and what they are: "" drawn.
-  std::vector<std::pair<std::string, std::string>> with = {};
-  std::string argument_style = {};         ///< a style of arguments in place of `style`; or ""
-  std::string layout = "bthd";             ///< how rows of a case with arguments lie
+  std::string shape;                       ///< as shape_from reads it; "": every form's own default
+  CaseSpec inputs = {};                    ///< what all cases have in common: no mechanism, shape or precision
   int threads = 0;                         ///< 0: all cores; the results do not depend on it
   bool why = false;                        ///< which roundings make the errors
   double false_alarms = false_alarm_rate;  ///< probability that correct kernels fail in any tensor of the report
   int part = 1, parts = 1;                 ///< of every so many kernels and precisions this share, from 1 on
   bool detects = false;                    ///< whether rows say what their problem could have shown
 
-  /// "normal", or a style of arguments.
-  std::string style_name() const;
   /// The command that makes this report again.
   std::string command() const;
 };

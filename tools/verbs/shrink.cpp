@@ -31,14 +31,14 @@ void drop_arguments(SeededCase& one, const std::function<bool(const SeededCase&)
     } catch (const InputError&) {  // another argument needs it
     }
   };
-  if (!one.style.empty()) {
+  if (!one.spec.argument_style.empty()) {
     SeededCase plain = one;
-    plain.style.clear();
+    plain.spec.argument_style.clear();
     take(std::move(plain));
   }
-  for (const auto& argument : std::vector(one.with)) {
+  for (const auto& argument : std::vector(one.spec.with)) {
     SeededCase fewer = one;
-    std::erase(fewer.with, argument);
+    std::erase(fewer.spec.with, argument);
     take(std::move(fewer));
   }
 }

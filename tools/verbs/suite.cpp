@@ -54,14 +54,14 @@ struct Posed {
     for (const auto& [name, value] : seeded.fill) words += ", " + name + '=' + value;
     std::string params = flags_of(seeded.spec.params);
     for (std::size_t at = 0; (at = params.find(" --param ")) != std::string::npos;) params.replace(at, 9, ", ");
-    for (const auto& [name, value] : seeded.with) params += ", " + name + (value.empty() ? "" : "=" + value);
+    for (const auto& [name, value] : seeded.spec.with) params += ", " + name + (value.empty() ? "" : "=" + value);
     return words + params;
   }
 };
 
 /// The eight of a room as they were measured, of a program as they are chosen here.
 std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, Console& console) {
-  if (is_unlisted(room.name)) {
+  if (room.is_program()) {
     require(!flags.settings, "--settings: ", room.name, " has none");
     Progress progress(console);
     return program_suite(room, flags.check.standard.threads,
@@ -81,7 +81,7 @@ std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, 
 /// takes no such arguments.
 void fit_arguments(SeededCase& seeded) {
   const auto is_packed = [](const auto& argument) { return argument.first.starts_with("cu_seqlens"); };
-  if (seeded.layout == "thd" || std::any_of(seeded.with.begin(), seeded.with.end(), is_packed))
+  if (seeded.spec.layout == "thd" || std::any_of(seeded.spec.with.begin(), seeded.spec.with.end(), is_packed))
     seeded.spec.shape.batch = 1;
   const Fill fill = std::exchange(seeded.fill, {});
   const Safetensors made = seeded.make();
@@ -106,15 +106,15 @@ std::vector<Posed> posed_by(const SuiteFlags& flags, Console& console) {
                   .precision = *format_from(flags.precision),
                   .style = cases[c].style,
                   .seed = flags.seed,
-                  .params = cases[c].params},
-                 !flags.without_cotangents,
+                  .params = cases[c].params,
+                  .cotangents = !flags.without_cotangents},
                  cases[c].fill}};
     for (const std::string& word : flags.params) {
       auto [name, value] = param_from(word);
       posed.seeded.spec.params.insert_or_assign(std::move(name), std::move(value));
     }
-    for (const std::string& word : flags.with) posed.seeded.with.push_back(with_from(word));
-    posed.seeded.layout = flags.layout;
+    for (const std::string& word : flags.with) posed.seeded.spec.with.push_back(with_from(word));
+    posed.seeded.spec.layout = flags.layout;
     if (posed.seeded.has_arguments())
       fit_arguments(posed.seeded);
     else
@@ -135,7 +135,7 @@ void take_written(const std::string& folder, std::vector<Posed>& cases) {
     const CaseSpec &is = written.spec, &was = posed.seeded.spec;
     require(language::pinned_name(*written.room) == language::pinned_name(*posed.seeded.room) &&
                 is.style == was.style && is.shape.seq_len == was.shape.seq_len && written.fill == posed.seeded.fill &&
-                written.with == posed.seeded.with && written.layout == posed.seeded.layout,
+                written.spec.with == posed.seeded.spec.with && written.spec.layout == posed.seeded.spec.layout,
             path, ": is not case ", posed.number, " of the suite of ", was.mechanism,
             "; --write-cases writes the cases anew");
     posed.seeded = std::move(written);
@@ -358,8 +358,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   const std::string count = counted(cases.size(), "case");
   const auto failed = static_cast<int>(cases.size()) - all.passed;
   page.findings = all.lines;
-  page.findings.push_back(failed == 0 ? count + ": all PASS"
-                                      : fmt::format("{}: {} PASS, {} not", count, all.passed, failed));
+  page.findings.push_back(failed == 0 ? count + ": all PASS" : fmt::format("{} of {} pass", all.passed, count));
   page.summary = false, page.artifact = annotated_file(check), page.command = command_of(flags);
   if (page.artifact.empty()) page.artifact = subject;
   for (const int n : flags.only) page.command += fmt::format(" --case {}", n);
@@ -374,7 +373,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
                 {"false_alarm_rate", flags.false_alarms},
                 {"cases", std::move(list)},
                 {"findings", all.findings}};
-  if (is_unlisted(flags.mechanism)) page.facts.emplace_back("formula", json_of_choice(flags));
+  if (cases.front().seeded.room->is_program()) page.facts.emplace_back("formula", json_of_choice(flags));
   page.overview = std::move(all.table);
   return page;
 }
@@ -405,7 +404,7 @@ int measure(const SuiteFlags& flags, Console& console) {
   if (!flags.mechanism.empty()) {
     const auto found = room_named(flags.mechanism, "mechanism");
     const Room& room = *found;
-    if (is_unlisted(room.name)) return measure_program(room, flags, file, console);
+    if (room.is_program()) return measure_program(room, flags, file, console);
   }
   std::vector<Suite> all;
   for (const Room* room : rooms()) {
@@ -449,7 +448,7 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
   app.add_option("mechanism", flags.mechanism, "whose cases; `assay list` names them");
   app.add_option("--case", flags.only, "only this one, from 1; may be given several times")->allow_extra_args(false);
   app.add_option("--head-dim", flags.head_dim, "dimensions of keys and values")
-      ->check(CLI::Range(1, 256))
+      ->check(whole_in(1, 256))
       ->capture_default_str();
   app.add_option("--precision", flags.precision, "what queries, keys, values and cotangents are rounded to")
       ->check(one_of(name_list(case_precisions)))
@@ -487,7 +486,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->allow_extra_args(false);
   add_false_alarms_flag(app, flags->false_alarms);
   app.add_option("--threads", check.standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(CLI::Range(0, 1024))
+      ->check(whole_in(0, 1024))
       ->capture_default_str();
   app.add_option("--format", check.format, std::string(rows_formats_help))
       ->check(one_of(name_list(all_rows_formats)))

@@ -36,10 +36,13 @@ TEST(Costs, are_estimated) {
   const auto seconds = [&](Shape other, bool gradients) {
     return check_estimate("gated_deltanet", other, gradients, 1000).value().seconds;
   };
-  Shape longer = shape, wider = shape, more = shape;
+  Shape longer = shape, wider = shape, narrower = shape, more = shape;
   longer.seq_len *= 2, wider.key_dim = wider.value_dim = 128, more.batch = 3;
+  narrower.key_dim = narrower.value_dim = 32;
   EXPECT_GT(seconds(longer, true), 1.9 * seconds(shape, true));
   EXPECT_GT(seconds(wider, true), seconds(shape, true));
+  EXPECT_LT(seconds(narrower, true), seconds(shape, true));
+  EXPECT_GT(3 * seconds(narrower, true), seconds(shape, true));  // twice, as d is half: no higher power below 64
   EXPECT_DOUBLE_EQ(seconds(more, true), 3 * seconds(shape, true));
   EXPECT_LT(seconds(shape, false), seconds(shape, true));
   EXPECT_FALSE(check_estimate("nobody", shape, true, 1000).has_value());

@@ -12,6 +12,7 @@ from .._kernels import SCALES, as_number
 from .._native import InputError
 from .fields import FROM_FIB, fib_numbers
 
+ROUNDED = ("q", "k", "v", "q_nope", "q_pe", "k_cache", "v_cache", "ckv_cache", "kpe_cache")  # what a definition says one dtype of
 STORED = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "fp64": "F64", "tf32": "F32", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 
 
@@ -104,7 +105,8 @@ class Task:
                 continue
             q, v = problem.tensors["q"], problem.tensors.get("v", problem.tensors["q"])
             start = problem.tensors.get(name.replace("final_", "initial_", 1))
-            shape = (*v[1][:1], q[1][1], max(q[1][2], v[1][2]), v[1][3]) if name == "o" else start[1] if start is not None else None
+            o = (*v[1][:1], q[1][1], max(q[1][2], v[1][2]), v[1][3])
+            shape = {"o": o, "lse": o[:3]}.get(name, start[1] if start is not None else None)
             found.append((name, self.dtypes.get(name, stored_as(problem, name)), shape))
         return found
 
@@ -131,20 +133,27 @@ class FlashInferBench(Task):
             if name not in self.axes:
                 raise InputError(f"{name}: the definition has no such axis; it has {', '.join(self.axes)}")
             self.axes[name] = value
-        kind = definition.get("op_type", "")
         self.decodes = "decode" in definition["name"]
-        if kind not in FROM_FIB or "paged" in definition["name"]:
-            raise InputError(f"{definition['name']}: assay judges definitions of op_type {', '.join(FROM_FIB)}, and this is {kind or 'none'}")
-        mechanism, self.names = FROM_FIB[kind]
-        stated = {x["dtype"] for name, x in definition["inputs"].items() if name in ("q", "k", "v")}
+        mechanism, known = self.known(definition["op_type"])
+        stated = {x["dtype"] for name, x in definition["inputs"].items() if name in ROUNDED}
         if len(stated) != 1:
             raise InputError(f"{definition['name']}: q, k and v are {', '.join(sorted(stated))}; assay judges one dtype of them")
         for name in definition["inputs"]:
-            if name not in self.names and name not in ("scale", "sm_scale"):
+            if name not in known and name not in ("scale", "sm_scale"):
                 raise InputError(f"{name}: assay does not judge this input of {definition['name']} yet")
-        settings = {"causal": "causal" in definition["name"]} if mechanism == "softmax_attention" else {}
-        super().__init__(mechanism, self.our_shape(), stated.pop(), outputs=self.answered(mechanism), **settings)
+        super().__init__(mechanism, self.our_shape(), stated.pop(), **self.our_settings(mechanism))
+        self.outputs = self.answered()
         self.title = definition["name"]
+
+    def known(self, kind):
+        """The mechanism of an op_type, and the inputs that assay knows."""
+        mechanism, self.names = FROM_FIB[kind]
+        return mechanism, self.names
+
+    def our_settings(self, mechanism):
+        if mechanism != "softmax_attention":
+            return {}
+        return {"causal": "causal" in self.definition["name"], "with_": ["lse"], "lse_base": 2}
 
     def our_shape(self):
         heads = {part: self.axes.get(f"num_{part}_heads") for part in ("q", "k", "v", "qo", "kv")}
@@ -157,8 +166,8 @@ class FlashInferBench(Task):
         tokens = 1 if self.decodes else total // batch if total else 100
         return f"{batch},{tokens},{own}{f'/{shared}' if shared != own else ''},{size},{size}"
 
-    def answered(self, mechanism):
-        names = {"output": "o", "new_state": "final_state", "final_state": "final_state", "lse": None}
+    def answered(self):
+        names = {"output": "o", "new_state": "final_state", "final_state": "final_state", "lse": "lse"}
         unknown = [name for name in self.definition["outputs"] if name not in names]
         if unknown:
             raise InputError(f"{unknown[0]}: assay does not judge this output of {self.definition['name']} yet")
@@ -178,8 +187,7 @@ class FlashInferBench(Task):
         found = []
         for name, field in self.definition["inputs"].items():
             if name in ("scale", "sm_scale"):
-                value = as_number(problem.params.get("scale", 1)) if "scale" in problem.params else 1 / as_number(problem.params["bandwidth"])
-                found.append(Argument(None, value=value))
+                found.append(Argument(None, value=scale_of(problem)))
             else:
                 found.append(Argument(None, self.names[name](self, problem, field, batch, tokens)))
         return found
@@ -198,6 +206,11 @@ class FlashInferBench(Task):
         if name == "final_state":
             return tensor if "k_first" in self.definition["name"] else transposed(tensor, 0, 1, 3, 2)
         return reshaped(tensor, *next(shape for ours, _, shape in self.expected(problem) if ours == name))
+
+
+def scale_of(problem):
+    """What scores are multiplied with."""
+    return as_number(problem.params["scale"]) if "scale" in problem.params else 1 / as_number(problem.params["bandwidth"])
 
 
 class KernelBench(Task):
@@ -288,6 +301,15 @@ def constants(source, path):
     return found
 
 
+def of_flashinfer_bench(definition, **axes):
+    from .paged import PAGED, Paged
+
+    kind = definition.get("op_type", "")
+    if kind not in (*FROM_FIB, *PAGED):
+        raise InputError(f"{definition['name']}: assay judges definitions of op_type {', '.join((*FROM_FIB, *PAGED))}, and this is {kind or 'none'}")
+    return (Paged if kind in PAGED else FlashInferBench)(definition, **axes)
+
+
 def task_of(task, **axes):
     """A Task out of what people have: one, a case or its arguments, a definition of flashinfer-bench, a file of KernelBench."""
     if isinstance(task, Task):
@@ -303,7 +325,7 @@ def task_of(task, **axes):
     if isinstance(task, (tuple, list)):
         return Task(*task)
     if isinstance(task, dict):
-        return FlashInferBench(task, **axes) if "axes" in task else Task(**task)
+        return of_flashinfer_bench(task, **axes) if "axes" in task else Task(**task)
     path = os.fspath(task)
     if path.endswith(".json"):
         try:
@@ -312,7 +334,7 @@ def task_of(task, **axes):
             raise InputError(f"{path}: is not JSON: {error}") from None
         if not isinstance(definition, dict) or not {"name", "axes", "inputs", "outputs"} <= set(definition):
             raise InputError(f"{path}: is no definition of flashinfer-bench: it needs name, axes, inputs and outputs")
-        return FlashInferBench(definition, **axes)
+        return of_flashinfer_bench(definition, **axes)
     if path.endswith(".py"):
         return KernelBench(path, **axes)
     raise InputError(f"task: expected assay.case's arguments, a definition of flashinfer-bench (.json) or a task of KernelBench (.py), got {task!r}")

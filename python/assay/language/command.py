@@ -59,9 +59,9 @@ def library(folder):
 
 
 def export_all(options):
-    """Writes FOLDER/json, a file for each program, and FOLDER/forms/json, if there are forms, and removes what is there and belongs
-    to none."""
-    for folder in (options.folder, os.path.join(options.folder, "forms")):
+    """Writes FOLDER/json, a file for each program, and the same in FOLDER/forms and FOLDER/stages, if there are any, and removes what
+    is there and belongs to none."""
+    for folder in (options.folder, *(os.path.join(options.folder, part) for part in ("forms", "stages"))):
         if folder != options.folder and not os.path.isdir(folder):
             continue
         target = os.path.join(folder, "json")

@@ -8,24 +8,92 @@ BF16 = ml_dtypes.bfloat16
 
 def softmax(q, k, v, scale, causal):
     """[..., T, d]"""
+    return softmax_and_lse(q, k, v, scale, causal)[0]
+
+
+def softmax_and_lse(q, k, v, scale, causal):
+    """And the logarithm of the sum of exponentials to the base 2, [..., T]."""
     scores = scale * (q @ k.swapaxes(-1, -2))
     if causal:
         scores = np.where(np.tri(scores.shape[-2], scores.shape[-1], scores.shape[-1] - scores.shape[-2], dtype=bool), scores, -np.inf)
-    p = np.exp(scores - scores.max(-1, keepdims=True))
-    return (p / p.sum(-1, keepdims=True)) @ v
+    top = scores.max(-1, keepdims=True)
+    p = np.exp(scores - top)
+    total = p.sum(-1, keepdims=True)
+    return (p / total) @ v, (top / np.log(2) + np.log2(total))[..., 0].astype(np.float32)
+
+
+def of_sequences(q, sequences, sm_scale, causal):
+    """Attention of packed queries; of each sequence first and last query, keys [n, heads, d] and values."""
+    o, lse = [], []
+    for a, b, keys, values in sequences:
+        group = q.shape[1] // keys.shape[1]
+        keys, values = (np.repeat(x.astype(np.float32), group, 1).transpose(1, 0, 2) for x in (keys, values))
+        found = softmax_and_lse(q[a:b].astype(np.float32).transpose(1, 0, 2), keys, values, sm_scale, causal)
+        o.append(found[0].transpose(1, 0, 2)), lse.append(found[1].T)
+    return np.concatenate(o).astype(BF16), np.concatenate(lse)
 
 
 def ragged_attention(q, k, v, qo_indptr, kv_indptr, sm_scale):
-    q, k, v = (x.astype(np.float32) for x in (q, k, v))
-    o, group = np.empty_like(q), q.shape[1] // k.shape[1]
-    for a, b, c, d in zip(qo_indptr, qo_indptr[1:], kv_indptr, kv_indptr[1:]):
-        keys, values = (np.repeat(x[c:d], group, 1).transpose(1, 0, 2) for x in (k, v))
-        o[a:b] = softmax(q[a:b].transpose(1, 0, 2), keys, values, sm_scale, True).transpose(1, 0, 2)
-    return o.astype(BF16), np.zeros(o.shape[:2], np.float32)
+    packed = [(a, b, k[c:d], v[c:d]) for a, b, c, d in zip(qo_indptr, qo_indptr[1:], kv_indptr, kv_indptr[1:])]
+    return of_sequences(q, packed, sm_scale, True)
 
 
-def ragged_attention_wrong(q, k, v, qo_indptr, kv_indptr, sm_scale):
-    return ragged_attention(q, k, v, qo_indptr, kv_indptr, 2 * sm_scale)
+def rows_of(cache, pages, last):
+    """The rows of these pages, the last one up to its length."""
+    return np.concatenate([cache[p] for p in pages])[: (len(pages) - 1) * cache.shape[1] + last]
+
+
+def paged_decode(q, k_cache, v_cache, kv_indptr, kv_indices, sm_scale):
+    return paged_prefill(q, k_cache, v_cache, np.arange(len(q) + 1), kv_indptr, kv_indices, np.full(len(q), k_cache.shape[1]), sm_scale)
+
+
+def paged_prefill(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, kv_last_page_len, sm_scale):
+    found = []
+    for n, last in enumerate(kv_last_page_len):
+        pages = kv_indices[kv_indptr[n] : kv_indptr[n + 1]]
+        found.append((qo_indptr[n], qo_indptr[n + 1], rows_of(k_cache, pages, last), rows_of(v_cache, pages, last)))
+    return of_sequences(q, found, sm_scale, True)
+
+
+def paged_prefill_wrong(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, kv_last_page_len, sm_scale):
+    """Reads the rest of the last page."""
+    return paged_prefill(q, k_cache, v_cache, qo_indptr, kv_indptr, kv_indices, 0 * kv_last_page_len + k_cache.shape[1], sm_scale)
+
+
+def latent_prefill(q_nope, q_pe, ckv_cache, kpe_cache, qo_indptr, kv_indptr, kv_indices, sm_scale):
+    q, cache = np.concatenate([q_nope, q_pe], -1), np.concatenate([ckv_cache, kpe_cache], -1)[:, :, None]
+    full = np.full(len(qo_indptr) - 1, cache.shape[1])
+    return paged_prefill(q, cache, cache[..., : q_nope.shape[-1]], qo_indptr, kv_indptr, kv_indices, full, sm_scale)
+
+
+def latent_decode(q_nope, q_pe, ckv_cache, kpe_cache, kv_indptr, kv_indices, sm_scale):
+    return latent_prefill(q_nope, q_pe, ckv_cache, kpe_cache, np.arange(len(q_nope) + 1), kv_indptr, kv_indices, sm_scale)
+
+
+def latent_decode_wrong(*given):
+    o, lse = latent_decode(*given)
+    return o, lse * np.float32(np.log(2))
+
+
+def sparse_attention(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale):
+    q, rows = np.concatenate([q_nope, q_pe], -1), np.concatenate([ckv_cache, kpe_cache], -1)
+    rows = rows.reshape(-1, 1, rows.shape[-1])
+    chosen = [rows[line[line >= 0]] for line in sparse_indices]
+    return of_sequences(q, [(t, t + 1, keys, keys[..., : q_nope.shape[-1]]) for t, keys in enumerate(chosen)], sm_scale, False)
+
+
+def sparse_attention_wrong(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, sm_scale):
+    """An entry of -1 is the last row."""
+    return sparse_attention(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices % (ckv_cache.shape[0] * ckv_cache.shape[1]), sm_scale)
+
+
+def doubled(o, other):
+    """Wrong in one output, by what the judge names without a long search."""
+    return (2 * o).astype(o.dtype), other
+
+
+def ragged_attention_wrong(*x):
+    return doubled(*ragged_attention(*x))
 
 
 def gdn_prefill_ready_made(q, k, v, state, g, beta, cu_seqlens, scale):
@@ -52,12 +120,12 @@ def gdn_decode(q, k, v, state, A_log, a, dt_bias, b, scale):
     return o, np.ascontiguousarray(last.swapaxes(-1, -2))
 
 
-def gdn_prefill_ready_made_wrong(q, k, v, state, g, beta, cu_seqlens, scale):
-    return gdn_prefill_ready_made(q, k, v, state, np.exp(g), beta, cu_seqlens, scale)
+def gdn_prefill_ready_made_wrong(*x):
+    return doubled(*gdn_prefill_ready_made(*x))
 
 
-def gdn_prefill_wrong(q, k, v, state, A_log, a, dt_bias, b, cu_seqlens, scale):
-    return gdn_prefill(q, k, v, state, A_log, a, 0 * dt_bias, b, cu_seqlens, scale)
+def gdn_prefill_wrong(*x):
+    return doubled(*gdn_prefill(*x))
 
 
 def gdn_decode_wrong(q, k, v, state, A_log, a, dt_bias, b, scale):

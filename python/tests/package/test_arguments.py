@@ -45,7 +45,7 @@ def case(**arguments):
     return assay.case("softmax_attention", SHAPE, "fp32", seed=3, cotangents=arguments.pop("cotangents", False), **arguments)
 
 
-@pytest.mark.parametrize("arguments", [{"soft_cap": 2.0}, {"sink": True}, {"sink": -1.5, "soft_cap": 2.0}, {"cu_seqlens": [0, 5, 5, 20]}, {"bias": True}])
+@pytest.mark.parametrize("arguments", [{"soft_cap": 2.0}, {"sink": -1.5}, {"cu_seqlens": [0, 5, 5, 20]}, {"bias": True}])
 def test_a_kernel_that_takes_them_passes_and_one_that_drops_them_does_not(arguments):
     one = case(**arguments)
     assert one.has_arguments and one.asked().outputs == ["o", "lse"]
@@ -78,15 +78,17 @@ def test_causes_have_names(arguments, wrong, cause):
     assert [one["what"].split(" (")[0].split(": ")[-1] for one in found][:1] == ([cause] if cause else [])
 
 
-@pytest.mark.parametrize("cause,wrong", [
-    ("log_decay taken as log2", {"base": np.log(2)}),
-    ("max(x, 0) for softplus(x) of the gate", {"softplus": lambda x: np.maximum(x, 0)}),
-    ("dt_bias ignored", {"bias": 0}),
-    ("k not normalised", {"norms": "q"}),
-    ("l2_norm ignored", {"norms": ""}),
-    ("the error correction missing", {"keeps": 1}),
+TWO = (2, 12, "4/2", 4)
+
+
+@pytest.mark.parametrize("cause,wrong,shape", [
+    ("log_decay taken as log2", {"base": np.log(2)}, SHAPE),
+    ("max(x, 0) for softplus(x) of the gate", {"softplus": lambda x: np.maximum(x, 0)}, TWO),
+    ("dt_bias ignored", {"bias": 0}, TWO),
+    ("k not normalised", {"norms": "q"}, SHAPE),
+    ("l2_norm ignored", {"norms": ""}, TWO),
+    ("the error correction missing", {"keeps": 1}, SHAPE),
 ])  # fmt: skip
-@pytest.mark.parametrize("shape", [SHAPE, (2, 12, "4/2", 4)])
 def test_causes_behind_gates_and_norms(cause, wrong, shape):
     def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.5, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
         q, k = (x.astype(np.float64) / (np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True) if n in norms else 1) for n, x in zip("qk", (q, k)))
@@ -142,15 +144,16 @@ def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
     runs = []
 
     def leaves(q, k, v, scale, cu_seqlens, *, row=20):
-        """Never writes from that row on."""
+        """Never writes rows outside, and other bits in each run from that row on."""
         found = attention(q, k, v, scale, cu_seqlens=cu_seqlens)
         runs.append(0)
         for x in found:
-            x[:, row:] = len(runs)
+            x[:, row:20] *= np.float32(1 + 2e-7 * len(runs))
+            x[:, 20:] = len(runs)
         return found
 
     assert assay.check(one, leaves).passed
-    with pytest.raises(assay.Mismatch, match=r"^o: other bits .*: o\[0\]\[19\]\[0\]\[0\] is 4.0, and was 3.0"):
+    with pytest.raises(assay.Mismatch, match=r"^o: other bits .*: o\[0\]\[19\]\[0\]\[0\] is "):
         assay.check(one, lambda q, k, v, scale, cu_seqlens: leaves(q, k, v, scale, cu_seqlens, row=19))
     with pytest.raises(assay.Mismatch, match="o: .* is -?nan, not a finite number"):
         assay.check(one, changed(cu_seqlens=[0, 24]))
@@ -162,8 +165,6 @@ def test_ones_own_tensors():
     params = {"scale": 0.5, "soft_cap": 2.0}
     o, lse = attention(**inputs, **params)
     assert assay.assert_close("softmax_attention", inputs, {"o": o}, params=params).passed
-    with pytest.raises(assay.Mismatch):
-        assay.assert_close("softmax_attention", inputs, {"o": o}, params={**params, "soft_cap": 2.01})
     turned = {name: x if name == "sink" else x.transpose(0, 2, 1, 3).copy() for name, x in inputs.items()}
     assert assay.assert_close("softmax_attention", turned, {"o": o.transpose(0, 2, 1, 3).copy()}, params=params, layout="bhtd").passed
     truth = assay.oracle("softmax_attention", inputs, params=params)["o"]

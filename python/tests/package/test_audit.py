@@ -1,6 +1,10 @@
 """assay.audit: each cheat is caught for what it is, and what looks like it and is honest passes."""
+import functools
+import importlib
 import json
+import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -8,6 +12,7 @@ import sys
 import assay
 import pytest
 from assay.audits.tasks import task_of
+from shell import shell
 
 CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
 TASKS = str(pathlib.Path(__file__).with_name("tasks.py"))
@@ -21,7 +26,7 @@ SUITE = [
     ("constant", "honest", "o: one number everywhere"),
     ("skipped_rows", "blocks_and_a_rest", "rows are zeros: rows left out"),
     ("stale_memory", "empty_and_filled", "declared shape: o: "),
-    ("kept_by_pointer", "workspace_by_pointer", 'same memory, new contents: o: the very answer to "declared shape"'),
+    ("kept_by_pointer", "workspace_by_pointer", 'same memory, new contents: o: the very answer to "'),
     ("kept_for_the_last_pointer", "workspace_by_pointer", "whose inputs are others: a stored result"),
     ("kept_by_shape", "workspace_by_pointer", "whose inputs are others: a stored result"),
     ("kept_by_fingerprint", "kept_by_contents", 'same memory, same sums: o: the very answer to "same memory, new contents"'),
@@ -42,15 +47,19 @@ SUITE = [
 ]
 
 
+# The order of the calls is another in each commit.
+SEED = random.Random(os.environ.get("ASSAY_SEED", "0")).getrandbits(31)
+
+
 def audited(name, task=TASK, **how):
-    return assay.audit(task, f"{CHEATS}:{name}", raises=False, again=3, seed=how.pop("seed", 5), **how)
+    how = {"seed": 5, "again": 3, "arrays": "numpy", **how}  # whose arrays are told, for one process less
+    return assay.audit(task, f"{CHEATS}:{name}", raises=False, **how)
 
 
 @pytest.mark.parametrize("name, _, said", SUITE, ids=[cheat for cheat, *_ in SUITE])
 def test_a_cheat_is_caught_by_its_name(name, _, said):
-    for seed in (5, 6) if name.startswith("kept") else (5,):  # whatever the order of the calls
-        found = audited(name, seed=seed)
-        assert not found.passed and said in str(found), str(found)
+    found = audited(name, seed=SEED if name.startswith("kept") else 5)
+    assert not found.passed and said in str(found), str(found)
 
 
 @pytest.mark.parametrize("name", sorted({honest for _, honest, _ in SUITE}))
@@ -82,7 +91,7 @@ def test_what_is_timed_is_judged_with_inputs_of_its_own():
 
 
 def test_seeds_are_secret_and_make_an_audit_again():
-    origins = [[origin for _, origin, _ in audited("honest", ("deltanet", (1, 2, 2, 4), "fp32"), seed=seed).steps] for seed in (None, None, 7, 7)]
+    origins = [[origin for _, origin, _ in audited("honest", seed=seed, again=0).steps] for seed in (None, None, 5, 5)]
     assert origins[0] != origins[1] and origins[2] == origins[3]
 
 
@@ -125,7 +134,8 @@ def test_a_candidate_that_ends_hangs_or_cannot_be_imported(tmp_path):
     ]:
         path = tmp_path / "candidate.py"
         path.write_text(body + "\n")
-        found = assay.audit(TASK, f"{path}:f", raises=False, timeout=(*timeout, 60)[0], seed=1)
+        arrays = None if "os._exit" in body else "numpy"  # who is not told tries it out
+        found = assay.audit(TASK, f"{path}:f", raises=False, timeout=(*timeout, 60)[0], seed=1, arrays=arrays)
         assert not found.passed and said in str(found), str(found)
 
 
@@ -154,28 +164,58 @@ def gdn(kind, raw):
     }  # fmt: skip
 
 
+def paged(kind, stage, page, last=False):
+    """As flashinfer_trace/definitions has them, with smaller constants."""
+    latent, lists = kind != "gqa_paged", kind == "dsa_paged"
+    var, const = {"type": "var"}, lambda value: {"type": "const", "value": value}
+    axes = {"num_qo_heads": const(4), "page_size": const(page), "num_pages": var}
+    axes |= {"head_dim_ckv": const(16), "head_dim_kpe": const(8)} if latent else {"num_kv_heads": const(2), "head_dim": const(16)}
+    axes |= {"num_tokens": var, "topk": const(12)} if lists else {"len_indptr": var, "num_kv_indices": var}
+    axes |= {} if lists else {"batch_size": var} if stage == "decode" else {"total_q": var}
+    names = ["q_nope", "q_pe", "ckv_cache", "kpe_cache"] if latent else ["q", "k_cache", "v_cache"]
+    counts = ["sparse_indices"] if lists else [*(["qo_indptr"] if stage != "decode" else []), "kv_indptr", "kv_indices", *(["kv_last_page_len"] if last else [])]
+    return {
+        "name": f"{kind}_{stage}_h4_ps{page}", "op_type": kind, "axes": axes,
+        "inputs": {**{name: {"dtype": "bfloat16"} for name in names}, **{name: {"dtype": "int32"} for name in counts}, "sm_scale": {"dtype": "float32"}},
+        "outputs": {"output": {"dtype": "bfloat16"}, "lse": {"dtype": "float32"}},
+    }  # fmt: skip
+
+
 FIB = [
-    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 20}),
-    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 20}),
-    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 20}),
-    (gdn("decode", True), "gdn_decode", {"batch_size": 3}),
+    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 8}),
+    (paged("gqa_paged", "decode", 1), "paged_decode", {"batch_size": 2, "num_kv_indices": 20}),
+    (paged("gqa_paged", "prefill_causal", 4, last=True), "paged_prefill", {"total_q": 6, "num_kv_indices": 6}),
+    (paged("mla_paged", "prefill_causal", 1), "latent_prefill", {"total_q": 6, "num_kv_indices": 20}),
+    (paged("mla_paged", "decode", 4), "latent_decode", {"batch_size": 2, "num_kv_indices": 6}),
+    (paged("dsa_paged", "sparse_attention", 4), "sparse_attention", {"num_tokens": 5}),
+    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 8}),
+    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 8}),
+    (gdn("decode", True), "gdn_decode", {"batch_size": 2}),
 ]
 
 
 @pytest.mark.parametrize("definition, name, axes", FIB, ids=[name for _, name, _ in FIB])
 def test_definitions_of_flashinfer_bench(definition, name, axes, tmp_path):
+    """The right kernel is a function of two of them, and a solution of the others."""
     path = tmp_path / "definition.json"
     path.write_text(json.dumps(definition))
     how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False}
-    assert (found := assay.audit(path, f"{TASKS}:{name}", **how)).passed, str(found)
-    assert not assay.audit(path, f"{TASKS}:{name}_wrong", **how).passed
+    if name not in ("paged_decode", "latent_prefill"):  # which others are made of
+        assert not assay.audit(path, f"{TASKS}:{name}_wrong", **how).passed
+    right = f"{TASKS}:{name}" if name.startswith("gdn_prefill") else solution_of(definition, name, tmp_path / "solution.json")
+    assert (found := assay.audit(path, right, **how)).passed, str(found)
+
+
+def solution_of(definition, name, path):
+    """A file of flashinfer-bench whose kernel writes what the function returns into what it is given."""
+    inputs = len(definition["inputs"])
     solution = {
         "spec": {"language": "python", "entry_point": "main.py::run", "destination_passing_style": True},
         "sources": [{"path": "main.py", "content": f"import sys\nsys.path.insert(0, {str(pathlib.Path(TASKS).parent)!r})\nimport tasks\n"
-                     f"def run(*x):\n    for there, one in zip(x[{len(definition['inputs'])}:], tasks.{name}(*x[:{len(definition['inputs'])}])):\n        there[...] = one\n"}],
+                     f"def run(*x):\n    for there, one in zip(x[{inputs}:], tasks.{name}(*x[:{inputs}])):\n        there[...] = one\n"}],
     }  # fmt: skip
-    (tmp_path / "solution.json").write_text(json.dumps(solution))
-    assert (found := assay.audit(path, tmp_path / "solution.json", **how)).passed, str(found)
+    path.write_text(json.dumps(solution))
+    return path
 
 
 ATTENTION = """
@@ -185,7 +225,7 @@ class Model:
         return torch.nn.functional.scaled_dot_product_attention(Q, K, V)
 batch_size = 2
 num_heads = 2
-sequence_length = 20
+sequence_length = 8
 embedding_dimension = 16
 """
 MAMBA = """
@@ -193,12 +233,31 @@ class Model:
     def forward(self, X, initial_states=None):
         return RETURNED
 batch_size = 2
-seq_length = 128
+seq_length = 32
 n_heads = 2
 d_head = 8
 d_state = 4
-block_len = 64
+block_len = 16
 """
+
+
+def test_definitions_that_no_task_is_made_of():
+    whole = paged("gqa_paged", "decode", 1)
+    for change, said in [
+        ({"op_type": "moe"}, "judges definitions of op_type gdn, gqa_ragged, gqa_paged, mla_paged, dsa_paged, and this is moe"),
+        ({"inputs": {**whole["inputs"], "k_scale": {"dtype": "float32"}}}, "k_scale: assay does not judge this input of"),
+        ({"axes": {name: axis for name, axis in whole["axes"].items() if name != "page_size"}}, "page_size: gqa_paged_decode_h4_ps1 does not say it"),
+    ]:
+        with pytest.raises(assay.InputError, match=re.escape(said)):
+            task_of({**whole, **change})
+
+
+def test_an_lse_does_not_depend_on_values():
+    """Where those alone are others, the same one is no stored result."""
+    asks_otherwise = importlib.import_module("assay.audits.audit").asks_otherwise
+    one, other = (task_of(attention_like_flashinfer(True)).draw(seed) for seed in (1, 2))
+    changed = one._changed({**one.tensors, "v": other.tensors["v"]}, "")
+    assert asks_otherwise("o", one, changed) and not asks_otherwise("lse", one, changed) and asks_otherwise("lse", one, other)
 
 
 @pytest.mark.parametrize(
@@ -215,15 +274,16 @@ def test_tasks_of_kernelbench(file, source, name, tmp_path):
 
 
 def test_from_a_shell():
-    words = ["audit", "deltanet", "--shape", "1,24,2,8", "--precision", "fp32", "--again", "1", "--format", "json", "--seed", "4"]
-    for name, code in (("honest", 0), ("zeros", 1)):
-        ran = subprocess.run([sys.executable, "-m", "assay", *words[:2], f"{CHEATS}:{name}", *words[2:]], capture_output=True, text=True)
+    words = ["audit", "deltanet", "--shape", "1,24,2,8", "--precision", "fp32", "--again", "1", "--format", "json", "--seed", "5"]
+    run = functools.partial(subprocess.run, capture_output=True, text=True)
+    for name, code, how in (("honest", 0, lambda *w: run([sys.executable, "-m", "assay", *w])), ("zeros", 1, shell)):
+        ran = how(*words[:2], f"{CHEATS}:{name}", *words[2:])
         page = json.loads(ran.stdout)
         assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "elsewhere" in page["cannot_see"]
         assert len(page["seconds"]) == 3 and all(seconds > 0 for seconds in page["seconds"])
     own = ["--rename", "o=out", "--out", "o", "--inplace", "initial_state"]
-    assert subprocess.run([sys.executable, "-m", "assay", *words[:2], f"{CHEATS}:writes", *words[2:], *own], capture_output=True).returncode == 0
-    ran = subprocess.run([sys.executable, "-m", "assay", "audit", "deltanet", f"{CHEATS}:honest"], capture_output=True, text=True)
+    assert shell(*words[:2], f"{CHEATS}:writes", *words[2:], *own).returncode == 0
+    ran = shell("audit", "deltanet", f"{CHEATS}:honest")
     assert (ran.returncode, ran.stderr) == (2, "assay: shape: a mechanism needs --shape B,T,H,K\n")
 
 

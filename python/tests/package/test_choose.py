@@ -9,6 +9,7 @@ import assay
 import ml_dtypes
 import numpy as np
 import pytest
+from shell import shell
 
 HERE, PAGE = pathlib.Path(__file__), pathlib.Path(__file__).parents[3] / "docs/guides/choices.md"
 f = np.float32
@@ -153,9 +154,9 @@ def test_from_a_shell(program, tmp_path):
     topk = PAGE.read_text().split("```python\n# topk.py\n")[1].split("```")[0]
     pathlib.Path("topk.py").write_text(topk)
     pathlib.Path("indexer.py").write_text(PAGE.read_text().split("```python\n# indexer.py\n")[1].split("```")[0])
-    words, shape = [sys.executable, "-m", "assay", "choose"], ["--shape", "1,160,1,32"]
+    shape = ["--shape", "1,160,1,32"]
     for name, scores, code in (("top", "fp32", 0), ("in_bf16", "fp32", 1), ("in_bf16", "bf16", 0), ("overflows", "bf16", 1)):
-        ran = subprocess.run([*words, "indexer.py", *shape, "--kernel", f"topk.py:{name}", "--scores", scores], capture_output=True, text=True)
+        ran = shell("choose", "indexer.py", *shape, "--kernel", f"topk.py:{name}", "--scores", scores)
         assert ran.returncode == code and ran.stdout.startswith("PASS" if code == 0 else "FAIL"), ran.stderr
     case = assay.case("indexer.py", (1, 160, 1, 32), "bf16", cotangents=False)
     case.save("case.safetensors")
@@ -164,14 +165,14 @@ def test_from_a_shell(program, tmp_path):
     given = space["top"](**{name: case.array(name, "numpy") for name in case.inputs}).astype(np.int32)
     assay._cases.save("chosen.safetensors", ({"chosen": ("I32", given.shape, given.tobytes())}, {}))
     files = ["case.safetensors", "chosen.safetensors", "--mechanism", "indexer.py"]
-    ran = subprocess.run([*words, *files, "--format", "json"], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-m", "assay", "choose", *files, "--format", "json"], capture_output=True, text=True)
     assert ran.returncode == 0 and json.loads(ran.stdout)["verdict"] == "PASS", ran.stderr
     for more, said in [
         (["indexer.py", *shape], "assay: choose: expected a file of what is chosen, or --kernel; neither\n"),
         ([*files, "--kernel", "topk.py:top"], "assay: choose: expected a file of what is chosen, or --kernel; not both\n"),
         (["case.safetensors", "case.safetensors", "--mechanism", "indexer.py"], "assay: case.safetensors: expected chosen, and perhaps length; it has k, q, weight\n"),
     ]:
-        ran = subprocess.run([*words, *more], capture_output=True, text=True)
+        ran = shell("choose", *more)
         assert (ran.returncode, ran.stderr) == (2, said)
 
 

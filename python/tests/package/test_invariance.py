@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernels import delta_rule
+from shell import shell
 
 ATTENTION = ("softmax_attention", (2, 128, 2, 16), "fp32")
 RECURRENCE = ("deltanet", (2, 128, 2, 8), "fp32")
@@ -103,7 +104,7 @@ def test_a_state_in_bf16_drifts_by_position():
         o, state = rule(**x)
         return o, state.astype(ml_dtypes.bfloat16).astype(np.float32) if x["q"].shape[1] < 128 else state
 
-    found = asked(case_of(RECURRENCE), rounds)
+    found = asked(case_of(RECURRENCE), rounds, ways=["again", "batch size", "token by token"])
     row = found["token by token"]
     (o,) = [one for one in row.apart if one.name == "o"]
     assert row.verdict == "FAIL" and not found.passed and o.growth > 0 and "growing as t^" in str(found)
@@ -181,7 +182,7 @@ def test_an_answer_of_another_dtype_and_a_kernel_that_is_wrong_anyway():
 
     found = asked(case_of(RECURRENCE), narrow, ways=["batch size"])
     assert found["batch size"].verdict == "FAIL" and found["batch size"].note == "o is BF16 [128, 2, 8], and was F32 [128, 2, 8]"
-    wrong = asked(case_of(RECURRENCE), lambda **x: rule(**{**x, "scale": 1}), require="bits")
+    wrong = asked(case_of(RECURRENCE), lambda **x: rule(**{**x, "scale": 1}), require="bits", ways=["again", "batch size"])
     assert all(row.same for row in wrong.rows if row.asked) and not wrong.passed and wrong.reports[0].verdict == "FAIL"
 
 
@@ -193,7 +194,7 @@ def test_what_is_not_as_required_is_raised():
         return o * np.float32(1 + next(counter) * 1e-7), state
 
     with pytest.raises(AssertionError, match="FAIL  bits required; of .* ways asked") as raised:
-        assay.invariance(case_of(("deltanet", (1, 2, 1, 8), "fp32")), varies, require="bits", arrays="numpy")
+        assay.invariance(case_of(("deltanet", (1, 2, 1, 8), "fp32")), varies, require="bits", arrays="numpy", ways=["again", "batch size"])
     assert raised.value.report["again"].verdict == "right"
     for use, sentence in [
         (lambda: asked(case_of(RECURRENCE), 3), "kernel: expected a function, got int"),
@@ -219,21 +220,21 @@ HERE = str(pathlib.Path(__file__))
 
 
 def test_from_a_shell(tmp_path):
-    words = [sys.executable, "-m", "assay", "invariance"]
     shape = ["deltanet", "--shape", "2,4,1,8", "--precision", "fp32", "--ways", "again,batch size,page size"]
-    ran = subprocess.run([*words, *shape, "--kernel", f"{HERE}:rule", "--require", "bits", "--format", "json"], capture_output=True, text=True)
+    words = [*shape, "--kernel", f"{HERE}:rule", "--require", "bits", "--format", "json"]
+    ran = subprocess.run([sys.executable, "-m", "assay", "invariance", *words], capture_output=True, text=True)
     page = json.loads(ran.stdout)
     assert ran.returncode == 0 and page["format"] == "assay-invariance" and page["passed"] and {row["verdict"] for row in page["rows"]} == {"same bits", "not asked"}
     case_of(("deltanet", (1, 4, 1, 8), "fp32")).save(tmp_path / "case.safetensors")
     for name, code in (("unlike", 1), ("raising", 2)):
-        ran = subprocess.run([*words, str(tmp_path / "case.safetensors"), "--kernel", f"{HERE}:{name}", "--ways", "again"], capture_output=True, text=True)
+        ran = shell("invariance", tmp_path / "case.safetensors", "--kernel", f"{HERE}:{name}", "--ways", "again")
         assert ran.returncode == code and ("FAIL  right required" in ran.stdout if code == 1 else "ZeroDivisionError" in ran.stderr), ran.stderr
     for more, said in [
         (["--kernel", "nowhere.py:f"], "assay: nowhere.py: is not there\n"),
         (["--kernel", f"{HERE}:nothing"], f"assay: kernel: {HERE} has no nothing\n"),
         (["--kernel", "no_such_module:f"], "assay: kernel: no_such_module: ModuleNotFoundError: No module named 'no_such_module'\n"),
     ]:
-        ran = subprocess.run([*words, *shape, *more], capture_output=True, text=True)
+        ran = shell("invariance", *shape, *more)
         assert (ran.returncode, ran.stderr) == (2, said)
 
 

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernels import delta_rule
+from shell import shell
 
 PROBLEM = ("deltanet", (1, 96, 2, 8), "fp32")
 HERE = str(pathlib.Path(__file__))
@@ -115,10 +116,9 @@ def test_answers_and_folders_of_captured_calls(tmp_path):
 
 def test_from_a_shell(tmp_path):
     np.save(tmp_path / "head.npy", np.eye(8))
-    words = [sys.executable, "-m", "assay", "pair", f"{HERE}:rollout"]
     shape = ["--case", "deltanet", "--shape", "1,96,2,8", "--precision", "fp32", "--seed", "3"]
     for name, code in (("trainer", 0), ("late", 1)):
-        ran = subprocess.run([*words, f"{HERE}:{name}", *shape, "--head", str(tmp_path / "head.npy")], capture_output=True, text=True)
+        ran = shell("pair", f"{HERE}:rollout", f"{HERE}:{name}", *shape, "--head", tmp_path / "head.npy")
         assert ran.returncode == code and "log-probabilities" in ran.stdout, ran.stderr
         assert ran.stdout.splitlines()[-1].startswith("PASS" if code == 0 else "FAIL  B")
     for more, said in [
@@ -127,5 +127,5 @@ def test_from_a_shell(tmp_path):
         (["nothing.safetensors", *shape], "assay: nothing.safetensors: cannot be read: No such file or directory\n"),
         (["late", *shape], 'assay: kernel: expected "file.py:function" or "module:function", got late\n'),
     ]:
-        ran = subprocess.run([*words, *more], capture_output=True, text=True)
+        ran = shell("pair", f"{HERE}:rollout", *more)
         assert (ran.returncode, ran.stderr) == (2, said)

@@ -70,6 +70,20 @@ def test_a_case_whose_heads_share_keys():
         case.sharing(2, "w")
 
 
+def test_a_shape_says_how_many_heads_are_shared():
+    case = assay.case(MINE, (2, 20, "4/2", 16, 8), "fp32", cotangents=False)
+    shared = assay.case(MINE, (2, 20, 4, 16, 8), "fp32", cotangents=False).sharing(2, "k", "v")
+    assert case.tensors == shared.tensors and "'4/2'" in case.origin and "sharing" not in case.origin
+
+    def grouped(k, v, **x):
+        return kernel(k=np.repeat(k, 2, 2), v=np.repeat(v, 2, 2), **x)
+
+    assert assay.check(case, grouped)
+    assert not assay.check(case, lambda k, **x: grouped(k=k[:, :, ::-1], **x), raises=False)
+    with pytest.raises(assay.InputError, match="as many heads as q, a multiple of 3"):
+        assay.case(MINE, (2, 20, "4/3", 16, 8))
+
+
 def test_a_file_that_nobody_has_named_is_not_run(tmp_path, monkeypatch):
     case, path = assay.case(MINE, (1, 5, 2, 8), "fp32", cotangents=False), tmp_path / "case.safetensors"
     other = tmp_path / "other.py"

@@ -116,7 +116,7 @@ def test_a_tensor_that_passes_has_no_drawing_of_errors(failing):
 
 
 def test_a_page_shows_the_first_wrong_tensor_alone():
-    case = assay.case("gated_deltanet", (1, 100, "4/2", 32), seed=3)
+    case = assay.case("gated_deltanet", (1, 20, "4/2", 8), seed=3)
     wrong = {name: 1.5 * truth.hi for name, truth in assay.oracle(case).items()}
     page = assay.judge(case, wrong).html()
     check_page(page)

@@ -1,0 +1,24 @@
+#pragma once
+// Which evidence a tensor's verdict rests on: docs/judge.md, "What it asks".
+#include <functional>
+
+#include "judge/verdict/judge.hpp"
+
+namespace assay {
+
+/// The evidence that is asked first: the model, or a contract that its user has named.
+enum class Decides { model, contract };
+
+/// The evidence that a verdict rests on, in the order in which it is asked.
+enum class Basis { model, contract, second_form, other_contract };
+
+/// Whether evidence that costs runs of a kernel lets the tensor pass. It is called at most once, and only if it counts.
+using Allows = std::function<bool()>;
+
+/// The evidence that the verdict of a tensor rests on. `contract` is what the kernel's own contract says, or null where
+/// it was not asked or no kernel takes the case; `second_form` and `other_contract` ask the same contract in the other
+/// form, and other contracts with a name.
+Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,
+             const Allows& other_contract);
+
+}  // namespace assay

@@ -1,0 +1,25 @@
+#pragma once
+// A program as one source text, for the host (C++20) and for a device (CUDA, NVRTC): its evaluation in doubles, to the
+// bit as language/evaluate has it where all operands of contractions are finite.
+#include <string>
+#include <vector>
+
+#include "language/program/program.hpp"
+
+namespace assay::language {
+
+/// A block of threads is a head of a draw: block = draw * heads + head. Compile with -ffp-contract=off or --fmad=false.
+struct Emitted {
+  std::string name;  ///< of the entry: extern "C" NAME(launch), on the host NAME(&launch, block), and NAME_workspace
+  std::string text;
+  std::vector<std::string> macros;   ///< of lengths that must be known: ASSAY_K, ...
+  std::vector<std::string> lengths;  ///< the axes of Launch::length, in order
+};
+
+/// The text of a program, or of a program of gradients. Throws InputError, one sentence that names the node, if no text
+/// is emitted for something that it has: softmax, logsumexp and solve; the larger of two integers, and choices between
+/// them; scans along more than four axes. In a step also scans, shift and cumsum, rows of its own matrices, values over
+/// more than two axes or along tokens, and matrices that share no axis.
+Emitted emit(const Program& program);
+
+}  // namespace assay::language

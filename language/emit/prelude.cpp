@@ -1,0 +1,290 @@
+#include "language/emit/prelude.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "oracles/scalars/w2.hpp"
+
+namespace assay::language::device {
+namespace {
+
+/// Everything before the table of exp and log.
+constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
+#define ASSAY_EMITTED
+// A block is one head of one draw. On a device its threads share vectors, and each has a column of every matrix; on the
+// host one thread does the work of all. Sums are never contracted: compile with --fmad=false or -ffp-contract=off.
+#ifdef __CUDACC__
+#define DEVICE static __device__
+#define MEET __syncthreads()
+#define ONCE if (threadIdx.x == 0)
+#define EACH(i, n) for (int i = (int)threadIdx.x; i < (n); i += (int)blockDim.x)
+#define EACH_LONG(i, n) for (long i = (long)threadIdx.x; i < (n); i += (long)blockDim.x)
+#define FOR_TILE(r, rows, c, columns) for (int c = (int)threadIdx.x, r = 0; c < (columns) && r < (rows); ++r)
+#define PRIVATE(name, rows, columns) double name[rows]
+#define TILE(name, r, c, columns) name[r]
+#define OWN(name, columns, c, value) \
+  double name = 0; \
+  EACH(c, columns) name = value
+#define OF(c)
+#define ENTRY(name) \
+  extern "C" __global__ void assay_##name(const Launch launch) { \
+    extern __shared__ double shared[]; \
+    emitted_##name::run(launch, (int)blockIdx.x, shared); \
+  } \
+  extern "C" __global__ void assay_##name##_workspace(const Launch launch, long* numbers) { \
+    *numbers = emitted_##name::workspace_numbers(launch); \
+  } \
+  extern "C" { \
+  __device__ long assay_##name##_block[2] = {emitted_##name::threads, emitted_##name::shared_numbers}; \
+  }
+#else
+#include <cmath>
+#include <cstring>
+#include <vector>
+#define DEVICE static inline
+#define MEET (void)0
+#define ONCE
+#define EACH(i, n) for (int i = 0; i < (n); ++i)
+#define EACH_LONG(i, n) for (long i = 0; i < (n); ++i)
+#define FOR_TILE(r, rows, c, columns) \
+  for (int r = 0; r < (rows); ++r) \
+    for (int c = 0; c < (columns); ++c)
+#define PRIVATE(name, rows, columns) double name[(rows) * (columns)]
+#define TILE(name, r, c, columns) name[(r) * (columns) + (c)]
+#define OWN(name, columns, c, value) \
+  double name[columns]; \
+  EACH(c, columns) name[c] = value
+#define OF(c) [c]
+#define ENTRY(name) \
+  extern "C" void assay_##name(const Launch* launch, int block) { \
+    std::vector<double> shared((std::size_t)emitted_##name::shared_numbers); \
+    emitted_##name::run(*launch, block, shared.data()); \
+  } \
+  extern "C" long assay_##name##_workspace(const Launch* launch) { return emitted_##name::workspace_numbers(*launch); }
+#endif
+
+// Arrays of every head (inputs) or block (outputs) follow each other. `length` has the axes that scans run along.
+struct Launch {
+  const double* const* inputs;
+  double* const* outputs;
+  double* workspace;
+  int length[4];
+  int heads, segment;
+};
+
+namespace {
+
+constexpr int most(int a, int b) { return a < b ? b : a; }
+
+DEVICE double bits(unsigned long long n) {
+#ifdef __CUDACC__
+  return __longlong_as_double((long long)n);
+#else
+  double x;
+  std::memcpy(&x, &n, sizeof x);
+  return x;
+#endif
+}
+DEVICE double none() { return bits(0x7ff8000000000000ULL); }
+DEVICE double endless() { return bits(0x7ff0000000000000ULL); }
+DEVICE bool is_none(double x) { return x != x; }
+DEVICE bool is_finite(double x) { return x - x == 0; }
+
+// ---- pairs of doubles (oracles/scalars/w2.hpp)
+
+struct W2 {
+  double hi, lo;
+};
+DEVICE W2 pair(double hi, double lo) {
+  W2 x;
+  x.hi = hi, x.lo = lo;
+  return x;
+}
+DEVICE W2 pair(double hi) { return pair(hi, 0.0); }
+DEVICE W2 two_sum(double a, double b) {
+  const double sum = a + b, part = sum - a;
+  return pair(sum, (a - (sum - part)) + (b - part));
+}
+DEVICE W2 two_product(double a, double b) {
+  const double product = a * b;
+  return pair(product, fma(a, b, -product));
+}
+DEVICE W2 fast_two_sum(double a, double b) {
+  const double sum = a + b;
+  return is_finite(sum) ? pair(sum, b - (sum - a)) : pair(sum);
+}
+DEVICE W2 negative(W2 a) { return pair(-a.hi, -a.lo); }
+DEVICE W2 plus(W2 a, W2 b) {
+  const W2 high = two_sum(a.hi, b.hi);
+  if (!is_finite(high.hi)) return pair(high.hi);
+  const W2 low = two_sum(a.lo, b.lo);
+  const W2 sum = fast_two_sum(high.hi, high.lo + low.hi);
+  return fast_two_sum(sum.hi, low.lo + sum.lo);
+}
+DEVICE W2 minus(W2 a, W2 b) { return plus(a, negative(b)); }
+DEVICE W2 times(W2 a, W2 b) {
+  const W2 high = two_product(a.hi, b.hi);
+  if (!is_finite(high.hi)) return pair(high.hi);
+  const double cross = fma(a.lo, b.hi, fma(a.hi, b.lo, a.lo * b.lo));
+  return fast_two_sum(high.hi, high.lo + cross);
+}
+DEVICE W2 over(W2 a, W2 b) {
+  const double quotient = a.hi / b.hi;
+  if (!is_finite(quotient) || b.hi == endless() || b.hi == -endless()) return pair(quotient);
+  const W2 high = two_product(b.hi, quotient);
+  const W2 product = fast_two_sum(high.hi, b.lo * quotient);
+  const W2 back = fast_two_sum(product.hi, product.lo + high.lo);
+  const double rest = (a.hi - back.hi) + (a.lo - back.lo);
+  return fast_two_sum(quotient, rest / b.hi);
+}
+
+// ---- exp and log (oracles/scalars/w2.cpp): 2^(j/64) in three words
+
+#ifdef __CUDACC__
+__device__
+#endif
+const double nodes[65][3] = {
+)prelude";
+
+/// Everything behind it.
+constexpr std::string_view behind_nodes = R"prelude(};
+constexpr double step_1 = 0x1.62e42fefa0000p-7, step_2 = 0x1.cf79abc9e0000p-46, step_3 = 0x1.d9cc01f97b57ap-85;
+
+DEVICE int steps_in(double x) {
+  const double shifter = 0x1.8p52;
+  return (int)((x * 0x1.71547652b82fep+6 + shifter) - shifter);
+}
+DEVICE double power_of_two(int n) { return ldexp(1.0, n); }
+DEVICE W2 exp_of(W2 x) {
+  if (is_none(x.hi)) return pair(x.hi);
+  if (x.hi > 710) return pair(endless());
+  if (x.hi < -746) return pair(0.0);
+  const int k = steps_in(x.hi), j = k & 63;
+  const W2 r = plus(plus(two_sum(x.hi, -k * step_1), two_sum(x.lo, -k * step_2)), two_product(-k, step_3));
+  double tail = 0;
+  tail = tail * r.hi + 0x1.ae64567f544e4p-26, tail = tail * r.hi + 0x1.27e4fb7789f5cp-22;
+  tail = tail * r.hi + 0x1.71de3a556c734p-19, tail = tail * r.hi + 0x1.a01a01a01a01ap-16;
+  tail = tail * r.hi + 0x1.a01a01a01a01ap-13;
+  W2 p = pair(tail);
+  p = plus(pair(0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65), times(r, p));
+  p = plus(pair(0x1.1111111111111p-7, 0x1.1111111111111p-63), times(r, p));
+  p = plus(pair(0x1.5555555555555p-5, 0x1.5555555555555p-59), times(r, p));
+  p = plus(pair(0x1.5555555555555p-3, 0x1.5555555555555p-57), times(r, p));
+  p = plus(pair(0.5), times(r, p));
+  p = plus(pair(1.0), times(r, p));
+  p = times(r, p);
+  const W2 node = pair(nodes[j][0], nodes[j][1]), whole = plus(node, times(node, p));
+  const int n = (k - j) / 64;
+  const double first = power_of_two(n / 2), second = power_of_two(n - n / 2);
+  return fast_two_sum(whole.hi * first * second, whole.lo * first * second);
+}
+// exp_of(x).hi, sooner.
+DEVICE double exponential(double x) {
+  if (!(fabs(x) < 700)) return exp_of(pair(x)).hi;
+  const int k = steps_in(x), j = k & 63;
+  const W2 first = two_sum(x, -k * step_1), r = two_sum(first.hi, -k * step_2);
+  const double low = r.lo + (first.lo - k * step_3);
+  double sum = 0;
+  sum = sum * r.hi + 1.0 / 5040, sum = sum * r.hi + 1.0 / 720, sum = sum * r.hi + 1.0 / 120;
+  sum = sum * r.hi + 1.0 / 24, sum = sum * r.hi + 1.0 / 6, sum = sum * r.hi + 0.5;
+  const double p = r.hi + (low + r.hi * r.hi * sum);
+  const double beyond = nodes[j][1] + nodes[j][0] * p, result = nodes[j][0] + beyond, off = 0x1p-57;
+  if (nodes[j][0] + (beyond - off) != result || nodes[j][0] + (beyond + off) != result) return exp_of(pair(x)).hi;
+  return result * bits((unsigned long long)((k - j) / 64 + 1023) << 52);
+}
+DEVICE W2 log_of(W2 x) {
+  if (x.hi == 0) return pair(-endless());
+  if (!(x.hi > 0)) return pair(none());
+  if (x.hi == endless()) return pair(endless());
+  int e = 0;
+  const double high = 2 * frexp(x.hi, &e);
+  --e;
+  const W2 m = pair(high, ldexp(x.lo, -e));
+  int j = 1;
+  while (j < 64 && !(high < nodes[j][0])) ++j;
+  if (high - nodes[j - 1][0] < nodes[j][0] - high) --j;
+  const W2 c = pair(nodes[j][0], nodes[j][1]), t = over(minus(m, c), plus(m, c)), s = times(t, t);
+  double tail = 0;
+  tail = tail * s.hi + 0x1.3b13b13b13b14p-4, tail = tail * s.hi + 0x1.745d1745d1746p-4;
+  tail = tail * s.hi + 0x1.c71c71c71c71cp-4;
+  W2 p = pair(tail);
+  p = plus(pair(0x1.2492492492492p-3, 0x1.2492492492492p-57), times(s, p));
+  p = plus(pair(0x1.999999999999ap-3, -0x1.999999999999ap-57), times(s, p));
+  p = plus(pair(0x1.5555555555555p-2, 0x1.5555555555555p-56), times(s, p));
+  const W2 half = plus(t, times(t, times(s, p)));
+  const int k = 64 * e + j;
+  const W2 steps = plus(two_sum(k * step_1, k * step_2), pair(k * step_3 - nodes[j][2]));
+  return plus(steps, pair(2 * half.hi, 2 * half.lo));
+}
+
+// ---- the operations of the language (language/evaluate/functions.hpp)
+
+DEVICE double logarithm(double x) { return log_of(pair(x)).hi; }
+DEVICE double root(double x) { return sqrt(x); }
+DEVICE double magnitude(double x) { return fabs(x); }
+DEVICE double hyperbolic_tangent(double x) {
+  if (fabs(x) > 40) return x < 0 ? -1.0 : 1.0;
+  if (is_none(x) || x == 0) return x;
+  const W2 power = exp_of(pair(2 * x)), one = pair(1.0);
+  return over(minus(power, one), plus(power, one)).hi;
+}
+DEVICE double logistic(double x) {
+  const W2 one = pair(1.0);
+  if (x > 0) return over(one, plus(one, exp_of(pair(-x, -0.0)))).hi;
+  const W2 power = exp_of(pair(x));
+  return over(power, plus(one, power)).hi;
+}
+DEVICE W2 log_of_one_plus(W2 y) {
+  const W2 one = pair(1.0), sum = plus(one, y);
+  return plus(log_of(sum), over(minus(y, minus(sum, one)), sum));
+}
+DEVICE double soft_plus(double x) {
+  return x > 0 ? plus(pair(x), log_of_one_plus(exp_of(pair(-x, -0.0)))).hi : log_of_one_plus(exp_of(pair(x))).hi;
+}
+DEVICE double quotient(double a, double b) { return b == 0 ? none() : a / b; }
+DEVICE double maximum(double a, double b) { return is_none(a) ? a : b < a ? a : b; }
+// An exact zero, whatever the other factor is.
+DEVICE double absorbing(double a, double b) { return a == 0 ? 0.0 : a * b; }
+DEVICE double absorbing_quotient(double a, double b) { return a == 0 ? 0.0 : quotient(a, b); }
+DEVICE double absorbing_term(double a, double b) { return a == 0 && !is_finite(b) ? 0.0 : a * b; }
+DEVICE double power(double x, long n) {
+  if (n < 0 && x == 0) return none();
+  double result = 1;
+  for (unsigned long left = n < 0 ? -(unsigned long)n : (unsigned long)n; left > 0;) {
+    if (left % 2 == 1) result = result * x;
+    left /= 2;
+    if (left > 0) x = x * x;
+  }
+  return n < 0 ? quotient(1.0, result) : result;
+}
+
+// Truth values: 0 no, 1 yes, 2 depends on a number that does not exist.
+DEVICE int compared_lt(double a, double b) { return is_none(a) || is_none(b) ? 2 : a < b; }
+DEVICE int compared_le(double a, double b) { return is_none(a) || is_none(b) ? 2 : a <= b; }
+DEVICE int compared_eq(double a, double b) { return is_none(a) || is_none(b) ? 2 : a == b; }
+DEVICE int ordered_lt(long a, long b) { return a < b; }
+DEVICE int ordered_le(long a, long b) { return a <= b; }
+DEVICE int ordered_eq(long a, long b) { return a == b; }
+DEVICE int neither(int a) { return a == 2 ? 2 : !a; }
+DEVICE int both(int a, int b) { return a == 0 || b == 0 ? 0 : a == 2 ? 2 : b; }
+DEVICE int either(int a, int b) { return a == 1 || b == 1 ? 1 : a == 2 ? 2 : b; }
+DEVICE double chosen(int c, double a, double b) {
+  return c == 2 && !(a == 0 && b == 0) ? none() : c == 0 ? b : a;
+}
+DEVICE int chosen_truth(int c, int a, int b) { return c == 2 && a != b ? 2 : c == 0 ? b : a; }
+
+}  // namespace
+#endif
+)prelude";
+
+}  // namespace
+
+std::string prelude() {
+  std::string whole(before_nodes);
+  for (const W2Node& node : w2_nodes())
+    whole += fmt::format("    {{{:a}, {:a}, {:a}}},\n", node.hi, node.lo, node.tail);
+  return whole.append(behind_nodes);
+}
+
+}  // namespace assay::language::device

@@ -1,0 +1,11 @@
+#pragma once
+// The beginning of every emitted text.
+#include <string>
+
+namespace assay::language::device {
+
+/// Macros that make the text C++20 for the host and CUDA for a device (NVRTC), and the functions of the language, to
+/// the bit as language/evaluate has them in doubles.
+std::string prelude();
+
+}  // namespace assay::language::device

@@ -1,0 +1,195 @@
+// Scans: their loops, and states that are computed again on the way back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "language/emit/emitter.hpp"
+#include "language/program/lists.hpp"
+
+namespace assay::language::device {
+
+std::string Emitter::name_of_scan(int v) const { return fmt::format("{}: scan {}", program_.name, v); }
+
+/// How many steps a scan has.
+std::string Emitter::steps(int v) const {
+  const Node& node = scan_at(v);
+  return length_of(block_.type(node.args[index(node.attributes.carry)]).axes[0]);
+}
+
+/// The token of step n.
+std::string Emitter::token(int v) const {
+  return scan_at(v).attributes.reverse ? fmt::format("const int t = {} - 1 - n; (void)t;", steps(v))
+                                       : "const int t = n; (void)t;";
+}
+
+bool Emitter::is_replayed(int v) const {
+  for (const auto& [get, from] : replayed_)
+    if (from.scan == v) return true;
+  return false;
+}
+
+/// The array in which a scan keeps a state; the first index says which one.
+Place Emitter::kept(int v, const Step& step, int state) const {
+  std::vector<Dim> axes{Dim{}};
+  for (const Dim& dim : step.scope().axes(state)) axes.push_back(dim);
+  return dense(fmt::format("check{}_{}", v, state), std::move(axes));
+}
+
+void Emitter::scan(int v) {
+  const Node& node = scan_at(v);
+  Shared shared;
+  Step step(node, top_, name_of_scan(v), fmt::format("x{}_", v), shared);
+  std::vector<int> wanted = step.next_states();
+  std::vector<Row> rows;
+  std::map<int, Place> finals;
+  for (const int get : need_) {
+    const Node* of = block_.node(get);
+    if (of == nullptr || of->op != Op::get || of->args[0] != v || replayed_.contains(get)) continue;
+    const int i = of->attributes.i;
+    top_.put(get, storage(get));
+    if (i < step.carry()) {
+      finals[i] = top_.place(get);
+      continue;
+    }
+    wanted.push_back(node.attributes.body->results[index(i)]);
+    rows.push_back({wanted.back(), [to = top_.place(get)](const Indices& at) { return to(with_first("t", at)); }});
+  }
+  step.plan(wanted, tokens_);
+  std::vector<Again> agains = agains_of(v, step, shared);
+  step.declare_states();
+  for (int j = 0; j < step.carry(); ++j)
+    step.over_state(j, [&](const Indices& at) {
+      return fmt::format("{} = {};", step.scope().place(j)(at), top_.written(node.args[index(j)], at));
+    });
+  step.expect_others();
+  if (agains.empty())
+    loop(v, step, rows);
+  else
+    loop_back(v, step, rows, agains);
+  for (const auto& [j, to] : finals)
+    step.over_state(j, [&, j = j, &to = to](const Indices& at) {
+      return fmt::format("{}{} = {};", at.empty() ? "ONCE " : "", to(at), step.scope().place(j)(at));
+    });
+  line("{");
+  std::string at = "shared", count = "0";
+  for (const auto& [name, length] : shared.vectors) {
+    line(fmt::format("double* const {} = {};", name, at));
+    at = name + " + " + length, count += " + " + length;
+  }
+  line(fmt::format("double* const stage = {};\n(void)stage;", at));
+  shared_.push_back(count);
+  for (const Dim& dim : shared.columns) add_once(columns_, dim);
+  for (std::string& one : step.take_lines()) line(std::move(one));
+  line("MEET;");
+  line("}");
+}
+
+/// The scans whose states this one reads back; their states of a segment have a place.
+std::vector<Emitter::Again> Emitter::agains_of(int v, Step& step, Shared& shared) {
+  std::vector<Again> agains;
+  const Node& node = scan_at(v);
+  for (int p = step.carry(); p < step.carry() + node.attributes.xs; ++p) {
+    const auto found = replayed_.find(node.args[index(p)]);
+    if (found == replayed_.end()) continue;
+    const int from = found->second.scan, state = found->second.state;
+    auto again = std::find_if(agains.begin(), agains.end(), [from](const Again& one) { return one.scan == from; });
+    if (again == agains.end()) {
+      agains.push_back(
+          {from,
+           std::make_unique<Step>(scan_at(from), top_, name_of_scan(from), fmt::format("y{}_{}_", v, from), shared),
+           {}});
+      again = agains.end() - 1;
+      again->step->plan(again->step->next_states(), tokens_);
+    }
+    std::vector<Dim> axes{Dim{}};
+    for (const Dim& dim : again->step->scope().axes(state)) axes.push_back(dim);
+    const std::string name = fmt::format("segment{}_{}_{}", v, from, state);
+    if (!again->states.contains(state))
+      again->states[state] =
+          dense(buffer(name, count_of(again->step->scope().axes(state)) + " * launch.segment"), std::move(axes));
+    step.scope().put(p,
+                     [of = again->states.at(state)](const Indices& at) { return of(with_first("(n - begin)", at)); });
+  }
+  return agains;
+}
+
+/// Every so many steps.
+void Emitter::keep_states(int v, Step& step) {
+  step.line("if (n % launch.segment == 0) {");
+  for (int j = 0; j < step.carry(); ++j) {
+    const Place to = kept(v, step, j);
+    buffer(fmt::format("check{}_{}", v, j),
+           fmt::format("(({} + launch.segment - 1) / launch.segment) * {}", steps(v), count_of(step.scope().axes(j))));
+    step.over_state(j, [&](const Indices& at) {
+      return fmt::format("{}{} = {};", at.empty() ? "ONCE " : "", to(with_first("(n / launch.segment)", at)),
+                         step.scope().place(j)(at));
+    });
+  }
+  step.line("}");
+}
+
+void Emitter::body(Step& step, const std::vector<Row>& rows) {
+  for (const Row& row : rows)
+    if (step.is_of_states(row.value)) step.store(row.value, row.to);
+  step.compute();
+  for (const Row& row : rows)
+    if (!step.is_of_states(row.value)) step.store(row.value, row.to);
+  step.advance();
+}
+
+void Emitter::loop(int v, Step& step, const std::vector<Row>& rows) {
+  step.line(fmt::format("for (int n = 0; n < {}; ++n) {{", steps(v)));
+  step.line(token(v));
+  if (is_replayed(v)) keep_states(v, step);
+  body(step, rows);
+  step.line("}");
+}
+
+/// Segment by segment from the end: other scans' states from those that they keep, then the steps.
+void Emitter::loop_back(int v, Step& step, const std::vector<Row>& rows, std::vector<Again>& agains) {
+  if (is_replayed(v))
+    top_.refuse(v, "reads states back and has others that are read back, and no text is emitted for that yet");
+  step.line(
+      fmt::format("for (int begin = ({} - 1) / launch.segment * launch.segment; begin >= 0; "
+                  "begin -= launch.segment) {{",
+                  steps(v)));
+  step.line(fmt::format("const int end = begin + launch.segment < {0} ? begin + launch.segment : {0};", steps(v)));
+  for (Again& again : agains) {
+    compute_segment(again);
+    for (std::string& one : again.step->take_lines()) step.line(std::move(one));
+  }
+  step.expect_others();
+  step.meet();
+  step.line("for (int n = end - 1; n >= begin; --n) {");
+  step.line(token(agains.front().scan));
+  step.expect_others();
+  body(step, rows);
+  step.line("}");
+  step.line("}");
+}
+
+/// States before every step of a segment, by that step again.
+void Emitter::compute_segment(Again& again) {
+  Step& step = *again.step;
+  step.line("{");
+  step.declare_states();
+  for (int j = 0; j < step.carry(); ++j)
+    step.over_state(j, [&](const Indices& at) {
+      return fmt::format("{} = {};", step.scope().place(j)(at),
+                         kept(again.scan, step, j)(with_first("(begin / launch.segment)", at)));
+    });
+  step.line("for (int n = begin; n < end; ++n) {");
+  step.line(token(again.scan));
+  for (const auto& [state, to] : again.states)
+    step.over_state(state, [&, state = state, &to = to](const Indices& at) {
+      return fmt::format("{} = {};", to(with_first("(n - begin)", at)), step.scope().place(state)(at));
+    });
+  step.line("if (n + 1 == end) break;");
+  step.expect_others();
+  step.compute();
+  step.advance();
+  step.line("}");
+  step.line("}");
+}
+
+}  // namespace assay::language::device

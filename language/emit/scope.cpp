@@ -1,0 +1,344 @@
+#include "language/emit/scope.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "language/evaluate/functions.hpp"
+#include "language/program/infer.hpp"
+#include "language/program/lists.hpp"
+#include "reference/core/error.hpp"
+
+namespace assay::language::device {
+namespace {
+
+bool is_view(Op op) { return any_of(op, {Op::expand, Op::transpose, Op::index, Op::detach, Op::round}); }
+
+/// Operations that are calls of the prelude, and their names there.
+constexpr std::pair<Op, std::string_view> functions[] = {
+    {Op::exp, "exponential"},  {Op::log, "logarithm"},      {Op::sqrt, "root"},     {Op::tanh, "hyperbolic_tangent"},
+    {Op::sigmoid, "logistic"}, {Op::softplus, "soft_plus"}, {Op::abs, "magnitude"}, {Op::max, "maximum"},
+    {Op::pow, "power"},        {Op::and_, "both"},          {Op::or_, "either"},    {Op::not_, "neither"},
+    {Op::mul, "absorbing"}};
+
+std::string_view function_of(Op op) {
+  for (const auto& [of, name] : functions)
+    if (of == op) return name;
+  return "";
+}
+
+/// Those of a contraction that one operand has.
+Letters letters_of(const std::string& letters, const Indices& at) {
+  Letters known;
+  for (std::size_t i = 0; i < letters.size(); ++i) known[letters[i]] = at[i];
+  return known;
+}
+
+Indices indices_from(const std::string& letters, const Letters& at) {
+  Indices indices;
+  for (const char letter : letters) indices.push_back(at.at(letter));
+  return indices;
+}
+
+}  // namespace
+
+std::string length_of(const Dim& dim) { return dim.name.empty() ? std::to_string(dim.written) : "n_" + dim.name; }
+
+std::string count_of(const std::vector<Dim>& axes) {
+  std::string count = "1L";
+  for (const Dim& dim : axes) count += " * " + length_of(dim);
+  return count;
+}
+
+Place dense(std::string base, std::vector<Dim> axes) {
+  return [base = std::move(base), axes = std::move(axes)](const Indices& at) {
+    if (axes.empty()) return base + "[0]";
+    std::string element = fmt::format("(long)({})", at[0]);
+    for (std::size_t i = 1; i < axes.size(); ++i)
+      element = fmt::format("({}) * {} + {}", element, length_of(axes[i]), at[i]);
+    return fmt::format("{}[{}]", base, element);
+  };
+}
+
+std::string largest_of(const std::vector<std::string>& numbers) {
+  std::string largest = numbers.front();
+  for (std::size_t i = 1; i < numbers.size(); ++i) largest = fmt::format("most({}, {})", largest, numbers[i]);
+  return largest;
+}
+
+Scope::Scope(const Block& block, std::string where) : block_(block), where_(std::move(where)) {
+  for (int v = 0; v < values_of(block); ++v) varies_.push_back(varies_of(v));
+  for (int v = 0; v < block.first(); ++v) units_.push_back(static_cast<int>(axes(v).size()) - 1);
+  for (int v = block.first(); v < values_of(block); ++v)
+    if (const std::optional<int> i = product_in(v)) inside_.insert(block.node(v)->args[language::index(*i)]);
+}
+
+std::vector<char> Scope::varies_of(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr) return std::vector<char>(axes(v).size(), 1);
+  if (node->op == Op::scan) return {};
+  if (is_elementwise(node->op)) {
+    std::vector<char> any(axes(v).size(), 0);
+    for (const int a : node->args)
+      for (std::size_t i = 0; i < any.size(); ++i) any[i] |= varies(a)[i];
+    return any;
+  }
+  if (node->op == Op::contract) {
+    const Contraction c = contraction_from(node->attributes.spec);
+    std::vector<char> any;
+    for (const char letter : c.result) {
+      const std::size_t left = c.left.find(letter), right = c.right.find(letter);
+      const bool one = left != std::string::npos && varies(node->args[0])[left] != 0;
+      const bool other = right != std::string::npos && varies(node->args[1])[right] != 0;
+      any.push_back(static_cast<char>(one || other));
+    }
+    return any;
+  }
+  if (!any_of(node->op, {Op::expand, Op::transpose, Op::index, Op::sum})) return std::vector<char>(axes(v).size(), 1);
+  std::vector<char> of = varies(node->args[0]);
+  const auto axis = of.begin() + node->attributes.axis;
+  if (node->op == Op::expand)
+    of.insert(axis, 0);
+  else if (node->op != Op::transpose)
+    of.erase(axis);
+  else
+    for (std::size_t i = 0; i < of.size(); ++i)
+      of[i] = varies(node->args[0])[language::index(node->attributes.perm[i])];
+  return of;
+}
+
+std::vector<Dim> Scope::varying(int v) const {
+  std::vector<Dim> list;
+  for (std::size_t i = 0; i < axes(v).size(); ++i)
+    if (varies(v)[i] != 0) list.push_back(axes(v)[i]);
+  return list;
+}
+
+bool Scope::is_text(int v) const {
+  const Node* node = block_.node(v);
+  return node != nullptr && node->op != Op::scan && (is_view(node->op) || node->op == Op::const_ || !is_real(v));
+}
+
+int Scope::looked_at(int v) const {
+  while (block_.node(v) != nullptr && is_view(block_.node(v)->op)) v = block_.node(v)->args[0];
+  return v;
+}
+
+/// The operand of an addition that is a contraction which nothing else reads. The evaluator adds its terms to the other
+/// operand; of two such operands to the second.
+std::optional<int> Scope::product_in(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr || node->op != Op::add) return std::nullopt;
+  for (int i = 0; i < 2; ++i)
+    if (const Node* of = block_.node(node->args[language::index(i)]); of != nullptr && of->is_added) return i;
+  return std::nullopt;
+}
+
+std::vector<int> Scope::read_by(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr) return {};
+  const std::optional<int> i = product_in(v);
+  if (!i) return node->args;
+  std::vector<int> list{node->args[language::index(1 - *i)]};
+  for (const int a : block_.node(node->args[language::index(*i)])->args) list.push_back(a);
+  return list;
+}
+
+std::vector<int> Scope::needed(const std::vector<int>& targets) const {
+  std::set<int> seen;
+  std::vector<int> open = targets;
+  while (!open.empty()) {
+    const int v = open.back();
+    open.pop_back();
+    if (!seen.insert(v).second) continue;
+    for (const int a : read_by(v)) open.push_back(a);
+  }
+  return {seen.begin(), seen.end()};
+}
+
+int Scope::unit(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr) return units_[language::index(v)];
+  if (!is_view(node->op)) return static_cast<int>(axes(v).size()) - 1;
+  const int of = unit(node->args[0]), axis = node->attributes.axis;
+  if (node->op == Op::expand) return of >= axis ? of + 1 : of;
+  if (node->op == Op::index) return of == axis ? -1 : of > axis ? of - 1 : of;
+  if (node->op != Op::transpose) return of;
+  const std::vector<int>& perm = node->attributes.perm;
+  const auto to = std::find(perm.begin(), perm.end(), of);
+  return to == perm.end() ? -1 : static_cast<int>(to - perm.begin());
+}
+
+Indices Scope::through(const Node& view, Indices at) const {
+  const std::ptrdiff_t axis = view.attributes.axis;
+  if (view.op == Op::expand) at.erase(at.begin() + axis);
+  if (view.op == Op::index) at.insert(at.begin() + axis, std::to_string(view.attributes.i));
+  if (view.op == Op::transpose) {
+    const Indices from = at;
+    for (std::size_t i = 0; i < from.size(); ++i) at[language::index(view.attributes.perm[i])] = from[i];
+  }
+  return at;
+}
+
+std::string Scope::written(int v, const Indices& at) const {
+  if (const auto found = places_.find(v); found != places_.end()) return found->second(at);
+  const Node* node = block_.node(v);
+  if (node == nullptr) refuse(v, "is read where it is not stored");
+  return is_view(node->op) ? written(node->args[0], through(*node, at)) : formula(v, at);
+}
+
+std::string Scope::formula(int v, const Indices& at) const {
+  const Node& node = *block_.node(v);
+  const Attributes& says = node.attributes;
+  switch (node.op) {
+    case Op::const_:
+      return says.fraction.empty() ? (says.truth ? "1" : "0") : fmt::format("({:a})", constant<double>(says.fraction));
+    case Op::int_:
+      return fmt::format("({}L)", says.value);
+    case Op::size:
+      return fmt::format("((long){})", length_of(says.dim));
+    case Op::iota:
+      return fmt::format("((long)({}))", at[0]);
+    case Op::real:
+      return fmt::format("((double)({}))", written(node.args[0], at));
+    case Op::contract:
+      return fmt::format("(0.0 + {})", product(node, letters_of(contraction_from(says.spec).result, at)));
+    default:
+      if (!is_elementwise(node.op)) refuse(v, "no text is emitted for this operation yet");
+      return arithmetic(node, v, at);
+  }
+}
+
+/// An operation on elements.
+std::string Scope::arithmetic(const Node& node, int v, const Indices& at) const {
+  if (const std::optional<int> i = product_in(v)) {
+    const Node& of = *block_.node(node.args[language::index(*i)]);
+    return fmt::format("({} + {})", written(node.args[language::index(1 - *i)], at),
+                       product(of, letters_of(contraction_from(of.attributes.spec).result, at)));
+  }
+  std::vector<std::string> x;
+  for (const int a : node.args) x.push_back(written(a, at));
+  const bool absorb = node.attributes.absorb;
+  const std::string_view kind = is_real(node.args[0]) ? "compared" : "ordered";
+  switch (node.op) {
+    case Op::neg:
+      return fmt::format("(-{})", x[0]);
+    case Op::add:
+      return fmt::format("({} + {})", x[0], x[1]);
+    case Op::sub:
+      return fmt::format("({} - {})", x[0], x[1]);
+    case Op::div:
+      return fmt::format("{}({}, {})", absorb ? "absorbing_quotient" : "quotient", x[0], x[1]);
+    case Op::lt:
+    case Op::le:
+    case Op::eq:
+      return fmt::format("{}_{}({}, {})", kind, name_of(node.op), x[0], x[1]);
+    case Op::select:
+      if (block_.type(v).kind == Kind::integer) refuse(v, "no text is emitted for a choice of integers yet");
+      return fmt::format("{}({}, {}, {})", is_real(v) ? "chosen" : "chosen_truth", x[0], x[1], x[2]);
+    case Op::mul:
+      if (!absorb) return fmt::format("({} * {})", x[0], x[1]);
+      break;
+    case Op::max:
+      if (!is_real(v)) refuse(v, "no text is emitted for the larger of two integers yet");
+      break;
+    default:
+      break;
+  }
+  return fmt::format("{}({})", function_of(node.op), fmt::join(x, ", "));
+}
+
+std::string Scope::product(const Node& contraction, const Letters& at) const {
+  const Contraction c = contraction_from(contraction.attributes.spec);
+  const std::string a = written(contraction.args[0], indices_from(c.left, at)),
+                    b = written(contraction.args[1], indices_from(c.right, at));
+  return contraction.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
+}
+
+/// The letters that are summed, outer ones first, as detail::indices_of has them: by the alphabet, and innermost what
+/// runs along numbers that lie side by side in both operands.
+std::string Scope::order_of(const Node& contraction) const {
+  const Contraction c = contraction_from(contraction.attributes.spec);
+  const auto is_unit = [&](const std::string& letters, int operand, char letter) {
+    const std::size_t found = letters.find(letter);
+    return found != std::string::npos && static_cast<int>(found) == unit(contraction.args[language::index(operand)]);
+  };
+  const auto worth = [&](char letter) {
+    const bool left = is_unit(c.left, 0, letter), right = is_unit(c.right, 1, letter);
+    if (c.result.find(letter) == std::string::npos) return left && right ? 4 : 2;
+    const bool in_left = c.left.find(letter) != std::string::npos, in_right = c.right.find(letter) != std::string::npos;
+    return in_left != in_right && c.result.back() == letter ? (left || right ? 3 : 1) : 0;
+  };
+  std::set<char> summed;
+  for (const char letter : c.left + c.right)
+    if (c.result.find(letter) == std::string::npos) summed.insert(letter);
+  std::string list = c.result;
+  list.append(summed.begin(), summed.end());
+  const auto best =
+      std::max_element(list.begin(), list.end(), [&](char one, char other) { return worth(one) < worth(other); });
+  if (best != list.end()) std::rotate(best, best + 1, list.end());
+  std::string gone;
+  for (const char letter : list)
+    if (summed.contains(letter)) gone += letter;
+  return gone;
+}
+
+std::optional<Sum> Scope::sum_of(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr || !is_real(v)) return std::nullopt;
+  Sum sum;
+  sum.value = sum.base = v;
+  if (const std::optional<int> i = product_in(v))
+    sum.base = node->args[language::index(*i)], sum.start = node->args[language::index(1 - *i)];
+  const Node& base = *block_.node(sum.base);
+  if (base.op == Op::contract) {
+    const Contraction c = contraction_from(base.attributes.spec);
+    for (std::size_t i = 0; i < c.left.size(); ++i) sum.axes[c.left[i]] = axes(base.args[0])[i];
+    for (std::size_t i = 0; i < c.right.size(); ++i) sum.axes[c.right[i]] = axes(base.args[1])[i];
+    sum.kept = c.result, sum.gone = order_of(base);
+  } else if (base.op == Op::sum) {
+    const std::vector<Dim>& of = axes(base.args[0]);
+    sum.is_plain = true;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const char letter = static_cast<char>('a' + static_cast<int>(i));
+      sum.axes[letter] = of[i];
+      (static_cast<int>(i) == base.attributes.axis ? sum.gone : sum.kept) += letter;
+    }
+  }
+  return sum.gone.empty() ? std::nullopt : std::optional<Sum>(std::move(sum));
+}
+
+std::string Scope::term(const Sum& sum, const Letters& at) const {
+  const Node& base = *block_.node(sum.base);
+  if (!sum.is_plain) return product(base, at);
+  Indices indices;
+  for (const auto& [letter, dim] : sum.axes) indices.push_back(at.at(letter));
+  return written(base.args[0], indices);
+}
+
+std::string Scope::start(const Sum& sum, Letters letters, const Indices& at) const {
+  if (sum.start >= 0) return written(sum.start, at);
+  if (!sum.is_plain) return "0.0";
+  letters[sum.gone[0]] = "0";
+  return term(sum, letters);
+}
+
+std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to) const {
+  std::string loops;
+  for (std::size_t i = 0; i < sum.gone.size(); ++i) {
+    const std::string s = fmt::format("s{}", i);
+    loops += fmt::format("for (int {0} = {1}; {0} < {2}; ++{0}) ", s, sum.is_plain ? 1 : 0,
+                         length_of(sum.axes.at(sum.gone[i])));
+    letters[sum.gone[i]] = s;
+  }
+  return fmt::format("{}{} += {};", loops, to, term(sum, letters));
+}
+
+void Scope::refuse(int v, const std::string& why) const {
+  const Node* node = block_.node(v);
+  throw InputError(text(where_, node != nullptr ? ": node " : ": parameter ", v,
+                        node != nullptr ? " (" + std::string(name_of(node->op)) + ")" : "", ": ", why));
+}
+
+}  // namespace assay::language::device

@@ -1,0 +1,115 @@
+#pragma once
+// Texts of a block's values: for an element at given indices, an expression of C++ that gives the evaluator's bits.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "language/program/program.hpp"
+
+namespace assay::language::device {
+
+/// Texts of indices, one for every axis.
+using Indices = std::vector<std::string>;
+/// The same with another one in front.
+inline Indices with_first(std::string first, Indices at) {
+  at.insert(at.begin(), std::move(first));
+  return at;
+}
+/// The text of an element of what is stored.
+using Place = std::function<std::string(const Indices&)>;
+/// Texts of the indices that the letters of a contraction stand for.
+using Letters = std::map<char, std::string>;
+
+/// "n_K", or "2".
+std::string length_of(const Dim& dim);
+/// "1L * n_K * n_V"
+std::string count_of(const std::vector<Dim>& axes);
+/// Numbers that lie row-major behind a pointer.
+Place dense(std::string base, std::vector<Dim> axes);
+/// Nested calls of the emitted `most`.
+std::string largest_of(const std::vector<std::string>& numbers);
+
+inline bool is_among(const std::vector<Dim>& axes, const Dim& dim) {
+  return std::find(axes.begin(), axes.end(), dim) != axes.end();
+}
+inline void add_once(std::vector<Dim>& axes, const Dim& dim) {
+  if (!is_among(axes, dim)) axes.push_back(dim);
+}
+
+/// A value that is made of a sum: start + term + term + ...
+struct Sum {
+  int value = 0, base = 0;  ///< base: the contraction, or the value itself
+  int start = -1;           ///< what the terms are added to; -1: to zero
+  bool is_plain = false;    ///< of numbers, not of products: begins with the first one
+  std::map<char, Dim> axes;
+  std::string kept, gone;  ///< letters of the result, and those that are summed, outer ones first
+};
+
+class Scope {
+ public:
+  /// `where` names the block in messages. Keeps a reference to it.
+  Scope(const Block& block, std::string where);
+
+  const Block& block() const { return block_; }
+  const std::vector<Dim>& axes(int v) const { return block_.type(v).axes; }
+  bool is_real(int v) const { return block_.type(v).kind == Kind::real; }
+  /// Whether elements along each axis may differ: others only repeat.
+  const std::vector<char>& varies(int v) const { return varies_[static_cast<std::size_t>(v)]; }
+  /// The axes that vary.
+  std::vector<Dim> varying(int v) const;
+  /// Whether it is an expression wherever it is read, and never stored.
+  bool is_text(int v) const;
+  /// The value behind views.
+  int looked_at(int v) const;
+  /// Whether an addition takes in the contraction, and nothing else reads it.
+  bool is_inside(int v) const { return inside_.contains(v); }
+  /// The values that the computation of v reads.
+  std::vector<int> read_by(int v) const;
+  /// All that the targets need, in order.
+  std::vector<int> needed(const std::vector<int>& targets) const;
+
+  /// Says where v is stored from here on.
+  void put(int v, Place place) { places_[v] = std::move(place); }
+  void forget(int v) { places_.erase(v); }
+  bool has_place(int v) const { return places_.contains(v); }
+  const Place& place(int v) const { return places_.at(v); }
+  /// The axis of a parameter along which numbers lie side by side; -1: none.
+  void put_unit(int param, int axis) { units_[static_cast<std::size_t>(param)] = axis; }
+  int unit(int v) const;
+
+  /// An element: read where it is stored, computed where it is not.
+  std::string written(int v, const Indices& at) const;
+  /// An element, computed; no sum.
+  std::string formula(int v, const Indices& at) const;
+  std::optional<Sum> sum_of(int v) const;
+  std::string term(const Sum& sum, const Letters& at) const;
+  /// The sum's first text; `at` are indices of the value.
+  std::string start(const Sum& sum, Letters letters, const Indices& at) const;
+  /// "for (int s0 = 0; ...) to += term;"
+  std::string chain(const Sum& sum, Letters letters, const std::string& to) const;
+
+  /// Throws InputError, one sentence that names the node.
+  [[noreturn]] void refuse(int v, const std::string& why) const;
+
+ private:
+  std::vector<char> varies_of(int v) const;
+  std::optional<int> product_in(int v) const;
+  Indices through(const Node& view, Indices at) const;
+  std::string arithmetic(const Node& node, int v, const Indices& at) const;
+  std::string product(const Node& contraction, const Letters& at) const;
+  std::string order_of(const Node& contraction) const;
+
+  const Block& block_;
+  std::string where_;
+  std::vector<std::vector<char>> varies_;
+  std::vector<int> units_;  ///< of parameters
+  std::set<int> inside_;
+  std::map<int, Place> places_;
+};
+
+}  // namespace assay::language::device
