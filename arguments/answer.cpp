@@ -1,5 +1,6 @@
 // Answers to JSON cases with arguments: files/case_file.hpp declares them.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "arguments/folded.hpp"
@@ -74,23 +75,24 @@ Decimals answered(const Given& given, const Facts& facts, const DecimalOptions& 
 
 }  // namespace
 
-bool has_arguments(const Case& c) {
-  if (c.problem.id.empty() || c.problem.mechanism.empty()) return false;
+std::optional<Decimals> answer_with_arguments(const Case& c, const DecimalOptions& options) {
+  if (c.problem.id.empty() || c.problem.mechanism.empty()) return std::nullopt;
+  std::optional<Given> given;
+  Facts facts;
   try {
-    const Given given(c.record);
-    const Facts facts = facts_of(given.mechanism());
-    if (facts.room == nullptr) return facts.family != Family::other;
-    for (const Part part : {Part::params, Part::inputs, Part::cotangents})
-      for (const std::string& name : given.names(name_of(part)))
-        if (is_argument(facts, part, name)) return true;
+    given.emplace(c.record), facts = facts_of(given->mechanism());
   } catch (const InputError&) {  // who answers plain cases says why
+    return std::nullopt;
   }
-  return false;
-}
-
-Decimals answer_with_arguments(const Case& c, const DecimalOptions& options) {
-  const Given given(c.record);
-  return answered(given, facts_of(given.mechanism()), options);
+  const auto is_said = [&](Part part) {
+    return std::ranges::any_of(given->names(name_of(part)),
+                               [&](const std::string& name) { return is_argument(facts, part, name); });
+  };
+  const bool has_arguments = facts.room == nullptr
+                                 ? facts.family != Family::other
+                                 : is_said(Part::params) || is_said(Part::inputs) || is_said(Part::cotangents);
+  if (!has_arguments) return std::nullopt;
+  return answered(*given, facts, options);
 }
 
 }  // namespace assay::arguments

@@ -269,15 +269,17 @@ std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::stri
 }
 
 CaseResult answer_case(const Case& c, const DecimalOptions& options) {
-  const bool has_arguments = arguments::has_arguments(c);
-  if (c.refusal && !has_arguments) return *c.refusal;
   CaseResult result;
+  bool is_plain = false;
   CaseResult refused = attempt([&] {
-    if (has_arguments) return void(result.answer = arguments::answer_with_arguments(c, options));
+    if (auto found = arguments::answer_with_arguments(c, options)) return void(result.answer = std::move(*found));
+    is_plain = true;
+    if (c.refusal) return;
     const auto room = find_room(c.problem.mechanism);
     if (room == nullptr) throw unknown_mechanism(c.problem.mechanism);
     result.answer = room->decimals(c.problem, options);
   });
+  if (is_plain && c.refusal) return *c.refusal;
   if (refused.status != Status::ok) return refused;
   for (const std::string& name : c.ignored) result.message += (result.message.empty() ? "ignored: " : ", ") + name;
   return result;

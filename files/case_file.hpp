@@ -68,11 +68,9 @@ std::shared_ptr<const Room> room_named(std::string_view name, std::string_view f
 std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag);
 
 namespace arguments {
-/// Whether the record says something that its mechanism's room does not know, and the table of arguments does. Defined
-/// in arguments/answer.cpp.
-bool has_arguments(const Case& c);
-/// The answer to such a case. Throws Refusal.
-Decimals answer_with_arguments(const Case& c, const DecimalOptions& options);
+/// The answer to a case whose record says something that its mechanism's room does not know, and the table of arguments
+/// does; nothing if it is no such case. Throws Refusal. Defined in arguments/answer.cpp.
+std::optional<Decimals> answer_with_arguments(const Case& c, const DecimalOptions& options);
 }  // namespace arguments
 
 /// Answers one case, with arguments or without. Never throws for anything in the case: an unknown mechanism is

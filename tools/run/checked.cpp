@@ -231,7 +231,7 @@ void tell_cache(const Checked& checked, Progress& progress) {
   if (checked.cache == nullptr || checked.cache->dropped() == 0) return;
   progress.say(text("assay: the cache is full (", spoken_size(static_cast<double>(checked.cache->bound())),
                     "): ", counted(checked.cache->dropped(), "file"),
-                    " used longest ago had to go; ASSAY_CACHE_MB sets its ", "size"));
+                    " used longest ago had to go; ASSAY_CACHE_MB sets its size"));
 }
 
 /// Asks the oracle.
