@@ -1,8 +1,6 @@
 #include "arguments/file_rooms.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -106,13 +104,12 @@ Answer emulated(const FileCase& file) {
 Answer perturbed(const Problem& problem) {
   const auto file = FileCase::of(problem);
   Answer answered = emulated(*file);
-  PerturbedArithmetic* current = PerturbedArithmetic::current();
-  const bool narrow = current == nullptr || current->operation(1.0) != 1.0;  // operands as wide as sums
-  if (narrow) return answered;
-  const auto seed = std::bit_cast<std::uint64_t>(current->exponential(1.0));  // a number of this draw's own
+  const PerturbedArithmetic* current = PerturbedArithmetic::current();
+  if (current == nullptr || current->rounds_every_operation()) return answered;
   const Answer& exact = file->answer_in_doubles();
   const Answer rounded = [&] {
-    const PerturbedArithmetic fp32(Format::fp32, PerturbedArithmetic::Operands::nearest, seed);
+    const PerturbedArithmetic fp32(Format::fp32, PerturbedArithmetic::Operands::nearest,
+                                   RandomBits{current->seed()}.at(0));
     return emulated(*file);
   }();
   const auto add = [](Arrays& to, const Arrays& from, const Arrays& truth) {

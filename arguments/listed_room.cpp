@@ -1,24 +1,63 @@
 #include "arguments/listed_room.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "arguments/programs/library.hpp"
 #include "language/answers/by_tier.hpp"
+#include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 #include "language/room.hpp"
 
 namespace assay::arguments {
 namespace {
 
-/// With its gradient, which is derived once.
-const language::Mechanism& with_gradient(const language::Program& program) {
+/// Gives the program an input that adds to the output of that name wherever the body reads it, zero where a case has
+/// none: its gradient is that by what the room works out. Changes nothing where no output is called so.
+void add_derived(language::Program& program, std::string_view name) {
+  const auto output = std::find(program.outputs.begin(), program.outputs.end(), name);
+  if (output == program.outputs.end()) return;
+  const language::Block& body = *program.body;
+  const int derived = body.results[static_cast<std::size_t>(output - program.outputs.begin())];
+  const language::Type type = body.type(derived);
+  std::vector<language::Type> params = body.params;
+  language::Builder missing(params);
+  const int zeros = missing.zeros(type);
+  params.push_back(type);
+  language::Builder out(std::move(params));
+  std::vector<int> at(body.params.size());
+  std::iota(at.begin(), at.end(), 0);
+  const auto mapped = [&at](std::vector<int> values) {
+    for (int& v : values) v = at[language::index(v)];
+    return values;
+  };
+  for (const language::Node& node : body.nodes) {
+    const int v = out.append(node.op, mapped(node.args), node.attributes);
+    const bool here = static_cast<int>(at.size()) == derived;
+    at.push_back(here ? out.append(language::Op::add, {v, body.first()}, {}) : v);
+  }
+  program.inputs.push_back({std::string(name), type, "real", std::move(missing).finish({zeros})});
+  program.body = std::move(out).finish(mapped(body.results));
+}
+
+/// With its gradient, which is derived once; by what the room of these inputs works out, too.
+const language::Mechanism& with_gradient(const language::Program& program,
+                                         const std::vector<RoomFacts::Ranked>& inputs) {
   static std::mutex guard;
   static std::map<const language::Program*, std::unique_ptr<const language::Mechanism>> known;
   const std::lock_guard lock(guard);
   std::unique_ptr<const language::Mechanism>& one = known[&program];
-  if (!one) one = std::make_unique<const language::Mechanism>(program);
+  if (one) return *one;
+  language::Program whole = program;
+  for (const RoomFacts::Ranked& input : inputs)
+    if (input.field.place == Field::Place::derived) add_derived(whole, input.field.name);
+  one = std::make_unique<const language::Mechanism>(std::move(whole));
   return *one;
 }
 
@@ -51,7 +90,7 @@ const language::Mechanism& ListedRoom::program_of(const BasicProblem<X>& problem
     const std::size_t axes = array->shape.size() - (has_heads(all, problem) && !array->shape.empty() ? 1 : 0);
     settings["ridge"] = std::string(axes == 0 ? "" : axes == 1 ? "T" : "T K");
   }
-  return with_gradient(mechanism_program(name, settings));
+  return with_gradient(mechanism_program(name, settings), all);
 }
 
 template <class N, class X>
@@ -69,6 +108,8 @@ Decimals ListedRoom::decimals(const BasicProblem<std::string>& problem, const De
     return bound.first.starts_with("d_") && !result.gradients.contains(bound.first.substr(2));
   });
   if (prints_value_by_key(problem)) assay::detail::transpose(result.outputs.find("final_state")->second);
+  Decimals of_rows = rows(problem, options);
+  result.outputs.merge(of_rows.outputs), result.bounds.merge(of_rows.bounds);
   return result;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Rooms of mechanisms.def that their programs answer (mechanisms/NAME.py); what they declare and refuse is their
-// reference's.
+// reference's, and so is what is said of rows beside the outputs.
 #include <optional>
 
 #include "language/answers/posed.hpp"
@@ -31,6 +31,8 @@ class ListedRoom : public Room {
                                                                   const WordEffort& effort) const = 0;
   /// Whether answers print a final state [V, K].
   virtual bool prints_value_by_key(const BasicProblem<std::string>& problem) const = 0;
+  /// rows.* and diagnostics.*, of rooms that have them.
+  virtual Decimals rows(const BasicProblem<std::string>& problem, const DecimalOptions& options) const = 0;
 
   /// The program of the problem's settings. Kept as long as the process lives.
   template <class X>
@@ -54,6 +56,11 @@ class RoomOf : public DeclaredRoom<M, ListedRoom> {
   bool prints_value_by_key(const BasicProblem<std::string>& problem) const override {
     if constexpr (requires { M::prints_value_by_key(problem); }) return M::prints_value_by_key(problem);
     return false;
+  }
+  Decimals rows([[maybe_unused]] const BasicProblem<std::string>& problem,
+                [[maybe_unused]] const DecimalOptions& options) const override {
+    if constexpr (requires { typename M::template Caches<double>; }) return RoomFunctions<M>::rows(problem, options);
+    return {};
   }
 };
 

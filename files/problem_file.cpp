@@ -338,7 +338,7 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   ProblemFile read;
   read.metadata = std::move(file.metadata);
   const auto mechanism = read.metadata.find("mechanism"), params = read.metadata.find("params");
-  require(mechanism != read.metadata.end(), where, ": __metadata__.mechanism: missing");
+  require(mechanism != read.metadata.end(), where, ": __metadata__.mechanism: missing; `assay case` writes cases");
   read.problem.mechanism = mechanism->second;
   if (arguments::read_case_with_arguments(read, file.tensors, where)) return read;
   read.room = find_room(mechanism->second);

@@ -186,6 +186,25 @@ void follow_hint(const CaseSpec& spec, const Input& input, Domain domain, Array&
   }
 }
 
+/// Leaves of the keys and values as many heads as the shape shares: the first of every group.
+void share_heads(const CaseSpec& spec, Problem& problem) {
+  const auto own = static_cast<std::size_t>(spec.shape.own()), shared = static_cast<std::size_t>(spec.shape.shared());
+  if (shared == own) return;
+  const bool has_any = problem.inputs.contains("q") && (problem.inputs.contains("k") || problem.inputs.contains("v"));
+  require(has_any, "shape: ", spec.mechanism, " has no q and k or v whose heads could share; leave out /",
+          spec.shape.shared_heads);
+  for (const char* name : {"k", "v"}) {
+    const auto found = problem.inputs.find(name);
+    if (found == problem.inputs.end()) continue;
+    Array& array = found->second;
+    const std::size_t size = array.data.size() / own;
+    for (std::size_t i = 0; i < shared * size; ++i)
+      array.data[i] = array.data[i / size * (own / shared) * size + i % size];
+    array.data.resize(shared * size);
+    array.shape.front() = spec.shape.shared();
+  }
+}
+
 /// A program that somebody has named.
 class ProgramRoom final : public Room {
  public:
@@ -257,7 +276,9 @@ Problem ProgramRoom::make(const CaseSpec& spec) const {
     if (is_plain(mechanism_, program.inputs[i].type)) facts.inputs.push_back(inputs_[i]);
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
     if (is_plain(mechanism_, program.body->result_type(i))) facts.outputs.push_back(outputs_[i]);
-  Problem problem = make_problem(spec, facts);
+  CaseSpec whole = spec;
+  whole.shape.shared_heads = 0;
+  Problem problem = make_problem(whole, facts);
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Input& input = program.inputs[i];
     if (!input.missing && !is_plain(mechanism_, input.type))
@@ -269,6 +290,7 @@ Problem ProgramRoom::make(const CaseSpec& spec) const {
     if (!is_plain(mechanism_, program.body->result_type(i)))
       problem.cotangents.emplace(program.outputs[i],
                                  drawn(spec, name, outputs_[i], program.body->result_type(i), length, true));
+  share_heads(spec, problem);
   return problem;
 }
 

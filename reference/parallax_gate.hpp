@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/elementary.hpp"
@@ -19,9 +18,6 @@ inline namespace ASSAY_REFERENCES {
 struct parallax_gate {
   static constexpr std::string_view name = "parallax_gate";
   static constexpr std::string_view summary = "Parallax with the probe sigmoid(w_g.x) W_r x";
-  static constexpr Fault faults[] = {{"gate_of_the_previous_token", "rho_i = gate_{i-1} W_r x_i"},
-                                     {"gate_without_gradient", "dx and dw_g without the gate's slope"},
-                                     {"ungated_weight_gradient", "dW_r = drho x^T"}};
 
   using Options = VisibleOptions;
 
@@ -88,7 +84,7 @@ struct parallax_gate {
   static void complete(const Options&, Inputs<S>& in) {
     in.rho = Tensor<S, 2>(in.q.extent);
     for (int i = 0; i < in.q.size(0); ++i) {
-      const S gate = sigmoid(logit(in, planted<"gate_of_the_previous_token">(i, i > 0 ? i - 1 : 0)));
+      const S gate = sigmoid(logit(in, i));
       for (int b = 0; b < in.q.size(1); ++b) in.rho(i, b) = gate * raw_probe(in, i, b);
     }
   }
@@ -108,44 +104,6 @@ struct parallax_gate {
   template <class S>
   static Caches<S> caches(const Options& options, const Inputs<S>& in) {
     return parallax::caches(options, probed(in));
-  }
-
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const auto of_probed = parallax::backward(options, probed(in), {cotangent.o});
-    Inputs<S> d{of_probed.bandwidth,
-                of_probed.q,
-                of_probed.k,
-                of_probed.v,
-                Tensor<S, 2>(in.x.extent),
-                Tensor<S, 2>(in.w_r.extent),
-                Tensor<S, 1>(in.w_g.extent),
-                of_probed.rho};
-    add_front(in, cotangent, d);
-    return d;
-  }
-
-  /// From Parallax's drho_i, which d.rho has, with r_i = W_r x_i and the gate's slope s_i = gate_i (1 - gate_i):
-  ///   dgate_i = drho_i.r_i,  dW_r = sum_i gate_i drho_i x_i^T,  dw_g = sum_i dgate_i s_i x_i
-  ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
-  template <class S>
-  static void add_front(const Inputs<S>& in, const Outputs<S>& cotangent, Inputs<S>& d) {
-    const int K = in.q.size(1);
-    for (std::size_t i = 0; i < d.rho.data.size(); ++i) d.rho.data[i] += cotangent.rho.data[i];
-    for (int i = 0; i < in.q.size(0); ++i) {
-      // 1 - sigmoid(z) is sigmoid(-z), which does not cancel.
-      const S z = logit(in, i), gate = sigmoid(z), slope = gate * sigmoid(S(-z));
-      const S factor = planted<"ungated_weight_gradient">(gate, S(1));
-      S dgate = cotangent.gate(i);
-      for (int b = 0; b < K; ++b) {
-        dgate += d.rho(i, b) * raw_probe(in, i, b);
-        add_scaled(line(d.w_r, b), S(factor * d.rho(i, b)), line(in.x, i));
-        add_scaled(line(d.x, i), S(gate * d.rho(i, b)), line(in.w_r, b));
-      }
-      const S dz = planted<"gate_without_gradient">(S(dgate * slope), S(0));
-      add_scaled(line(d.w_g.data), dz, line(in.x, i));
-      add_scaled(line(d.x, i), dz, line(in.w_g.data));
-    }
   }
 };
 

@@ -168,6 +168,11 @@ Contract fla() {
                     {"W", bf16, optional, "Uc"},
                     {"U", bf16, optional, "Uc"},
                     {"dU", bf16, optional, "Uc"},
+                    // Of Mesa, whose solutions are stored: their products are operands.
+                    {"F", bf16, optional, "xunit"},
+                    {"E", bf16, optional, "xunit"},
+                    {"dlambda", bf16, optional, "xunit"},
+                    {"dK", bf16, optional, "xunit", true},
                     {"part", bf16, optional, "", true}},
           .follows = true,
           .of_fp32 = Format::tf32,

@@ -234,10 +234,11 @@ void each_part(X& x, const Each& each) {
     auto& [tensors, emulated] = x;
     each(tensors), each(emulated);
   } else {
-    auto& [shape, layout, ulp_format, value, bound, sigma, reach, rms_limit, sums, weight, stall, draws, widened, place,
-           stored, freedom, known_reach] = x;
+    auto& [shape, layout, ulp_format, value, bound, sigma, reach, rms_limit, sums, weight, gains, gain_weight, stall,
+           draws, widened, place, stored, freedom, known_reach] = x;
     each(shape), each(layout), each(ulp_format), each(value), each(bound), each(sigma), each(reach), each(rms_limit);
-    each(sums), each(weight), each(stall), each(draws), each(widened), each(stored), each(freedom), each(known_reach);
+    each(sums), each(weight), each(gains), each(gain_weight), each(stall), each(draws), each(widened), each(stored),
+        each(freedom), each(known_reach);
   }
 }
 

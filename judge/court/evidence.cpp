@@ -263,7 +263,7 @@ class ModelTrial {
           [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms, trial_.kernel.threads);
       // The truth is kept already, and reach follows from freedom.
       for (auto& [name, expected] : list) {
-        expected.reach.clear();
+        expected.reach.clear(), expected.gain_weight.clear();
         if (!sharp_) expected.value.clear(), expected.bound.clear();
       }
       return list;
@@ -272,6 +272,7 @@ class ModelTrial {
       set_reach(expected, model_factor(runs_.precision).passes);
       for (const auto& [tensor, truth] : trial_.oracle.tensors)
         if (!sharp_ && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
+      if (!expected.gains.empty()) expected.gain_weight = gain_weights(expected);
     }
     return kept;
   }
@@ -403,10 +404,13 @@ void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
 void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
-  const double factor = model_factor(trial.kernel.precision).passes;
-  const Judgement by_contract = row.judgement;
+  const auto [factor, fails] = model_factor(trial.kernel.precision);
   const bool was_asked = row.draws > 0;  // sigma was learnt from draws of the contract
-  if (was_asked) row.by_contract = weighed_of(by_contract);
+  if (was_asked) row.by_contract = weighed_of(row.judgement);
+  const Judgement by_contract =
+      was_asked && decides == Decides::model
+          ? by_closer_limits(row.judgement, row.expected.get(), j, expected, fails / factor, got)
+          : row.judgement;
   row.by_model = weighed_of(j, factor);
   // Its dtype is refused, whatever it is worth.
   if (decides == Decides::model && trial.strict_dtypes && !row.stored.empty()) return;
@@ -419,6 +423,7 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
     case Basis::model:
       return rest_on_model(trial, row, j, expected, draws, got);
     case Basis::contract:
+      row.judgement = by_contract;
       row.evidence =
           trial.room.is_program() ? text("form ", row.form, ", ", row.contract) : text("contract ", row.contract);
       if (decides == Decides::contract) say_which(row, j, factor);

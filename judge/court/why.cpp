@@ -198,6 +198,7 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
     why.loose = looseness_of(trial, got, rows, others, stop);
   if (why.failing == 0) return why;
   why.first = first_wrong(*file.room, file.batch, suspects);
+  if (seconds == 0.0) return why;
   why.causes = file.has_arguments() ? causes_of_arguments(file.problem, suspects, effort)
                                     : causes_of(*file.room, file.problem, file.batch, suspects, effort);
   if (seconds && !file.has_arguments() && !why.causes.unexplained.empty() && trial.kernel().form != nullptr)

@@ -56,8 +56,8 @@ struct product_sum : softmax_attention {
 }  // namespace
 
 Answer emulated_product_sum(const Problem& problem) {
-  return detail::doubles_of(answer<product_sum, Emulated>(Binding<product_sum, double>(problem),
-                                                          {!problem.cotangents.empty(), false, false}));
+  return detail::doubles_of(
+      answer<product_sum, Emulated>(Binding<product_sum, double>(problem), !problem.cotangents.empty()));
 }
 
 }  // namespace assay

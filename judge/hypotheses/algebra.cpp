@@ -319,11 +319,26 @@ void try_others(const Bench& b) {
     const auto [first, second] = std::minmax(name, b.seen.tensor);
     b.f({"values " + first + ' ' + second, first + " and " + second + " exchanged, or one written twice",
          "check which is written where", other.data, 15});
+    if (!b.is_gradient()) continue;
+    Values sum = b.truth.data;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other.data[i];
+    b.f({"plus " + name, name + " added to it, too", "write each to its own tensor", std::move(sum), 50});
   }
   if (b.ranked.field.domain != Domain::state || b.is_gradient()) return;
   for (const auto& [name, state] : b.scene.problem.inputs)
     if (name.starts_with("initial_") && state.shape == b.truth.shape && state.data != b.truth.data)
       b.f({"unchanged " + name, name + " itself", "write the state after the last token", state.data, 10});
+}
+
+/// Gradients that every head has for itself, summed as those of what heads share.
+void try_group_sums(const Bench& b) {
+  const std::size_t group = b.scene.group(), n = b.grid.rows * b.grid.cols;
+  if (!b.is_gradient() || b.ranked.field.heads != Field::Heads::own || group < 2 || b.grid.heads % group != 0) return;
+  Values values(b.truth.data.size(), 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t h = 0; h < group; ++h) values[i] += b.truth.data[(i / n / group * group + h) * n + i % n];
+  b.f({"group sums", "summed over the heads of each group, each of which has its own", "write each head its own",
+       std::move(values), 40});
 }
 
 /// What is multiplied in by the row, or was not.
@@ -498,6 +513,7 @@ void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen
   try_gains(bench);
   try_neighbours(bench);
   try_holes(bench);
+  try_group_sums(bench);
   try_row_factors(bench);
   try_sums(bench);
   try_normalisers(bench);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numbers>
 #include <string>
 
 #include "judge/hypotheses/matrix.hpp"
@@ -63,6 +64,7 @@ enum class TileSlip {
   mask_short,
   window_unseen,
   q_first_tile_again,
+  lse_in_base_2,
   delta_otherwise
 };
 
@@ -160,6 +162,8 @@ constexpr TileTold tile_slips[] = {
      "weights of keys that are not seen are 0", Counted::no},
     {TileSlip::q_first_tile_again, "d_q", true, "what the first tile of keys owes d_q added twice",
      "add what each tile of keys owes, once", Counted::no},
+    {TileSlip::lse_in_base_2, "d_q", false, "the backward pass with its lse multiplied by ln 2, as one of base 2",
+     "lse and scores to one base, and the exponential to the same", Counted::no},
     {TileSlip::delta_otherwise, "d_k", false, "another number for D = <d_o, o> in each row",
      "D of a row is the sum of d_o o over that row, of its own head and all value dimensions", Counted::no},
 };
@@ -326,6 +330,7 @@ class Tiles {
       if (!has_weight(i, j)) return 0.0;
       if (is(TileSlip::base_2)) return std::exp2(x - rows[i].lse());
       if (is(TileSlip::unnormalised)) return std::exp(x - rows[i].largest);
+      if (is(TileSlip::lse_in_base_2)) return std::exp(x - std::numbers::ln2 * rows[i].lse());
       if (is(TileSlip::scores_unscaled)) return std::exp(x / scale_ - rows[i].lse());
       return std::exp(x - rows[is(TileSlip::lse_of_row_before) ? (i + n_ - 1) % n_ : i].lse());
     });

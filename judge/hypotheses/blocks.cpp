@@ -184,16 +184,19 @@ void add_lost_states(List& list, const Scene& scene, std::size_t size, const std
     if (is_state(name)) states.push_back(name);
   if (states.size() < 2 || size >= scene.tokens()) return;
   for (const std::string& lost : states)
-    list.push_back({fmt::format("chunk {} {} dropped", size, carried_out(lost)),
-                    fmt::format("{} not carried from chunk to chunk ({})", lost.substr(8), chunks),
-                    "start each chunk from what the one before has left", [=](const Scene& s) {
-                      return walk(s, size, Next::as_answered, [&](const Chunk& chunk) {
-                        Problem p = chunk.problem;
-                        Values& state = p.inputs.at(lost).data;
-                        if (chunk.begin > 0) std::fill(state.begin(), state.end(), 0.0);
-                        return answer_of(*s.room, p);
-                      });
-                    }});
+    for (const Next next : {Next::as_answered, Next::right}) {
+      const std::string in_o = next == Next::right ? " where o reads it" : "";
+      list.push_back({fmt::format("chunk {} {} dropped{}", size, carried_out(lost), in_o),
+                      fmt::format("{} not carried from chunk to chunk{} ({})", lost.substr(8), in_o, chunks),
+                      "start each chunk from what the one before has left", [=](const Scene& s) {
+                        return walk(s, size, next, [&](const Chunk& chunk) {
+                          Problem p = chunk.problem;
+                          Values& state = p.inputs.at(lost).data;
+                          if (chunk.begin > 0) std::fill(state.begin(), state.end(), 0.0);
+                          return answer_of(*s.room, p);
+                        });
+                      }});
+    }
 }
 
 /// `gradient` of every chunk, which has the right states and cotangents, put together.

@@ -72,7 +72,8 @@ enum class Slip {
   tail_uncorrected,
   A_halves_apart,
   A_halves_added,
-  pairs_halves_apart
+  pairs_halves_apart,
+  error_beta_twice
 };
 
 /// Blocks of a chunk in which products are often made apart.
@@ -194,6 +195,8 @@ constexpr Told slips[] = {
      "the block below the diagonal is -T22 A21 T11", false, true, Counted::no},
     {Slip::pairs_halves_apart, "scores within a chunk missing between its halves", "add the block below the diagonal",
      false, false, Counted::no},
+    {Slip::error_beta_twice, "what the error reads from the chunk's state with beta twice",
+     "multiply v - S^T k by beta, once", false, true, Counted::no},
 };
 /// How many terms of the power series of (I + A)^-1 such a kernel adds up; 0: it solves.
 std::size_t terms_of(Slip slip) {
@@ -369,6 +372,7 @@ class Walk {
   double weight_of_state(double beta) const {
     if (is(Slip::error_missing)) return 0;
     if (is(Slip::error_without_beta) || is(Slip::beta_unsolved)) return 1;
+    if (is(Slip::error_beta_twice)) return beta * beta;
     return is(Slip::error_added) ? -beta : beta;
   }
 

@@ -1118,10 +1118,15 @@ std::vector<Change> ridge_changes(const std::string& x) {
   };
 }
 
-void add_ridges(List& list, const Scene& scene) {
-  for (const std::string& name : scene.inputs())
-    if (scene.described(name)->field.domain == Domain::ridge)
+void add_ridges_and_probes(List& list, const Scene& scene) {
+  for (const std::string& name : scene.inputs()) {
+    const Domain domain = scene.described(name)->field.domain;
+    if (domain == Domain::ridge)
       for (const Change& change : ridge_changes(name)) add_elementwise(list, name, change);
+    if (domain == Domain::probe)  // what is subtracted along it is linear in it
+      for (const Change& change : weight_changes(name))
+        if (change.key == "double" || change.key == "half") add_elementwise(list, name, change);
+  }
 }
 
 /// Behind a tile of any other size.
@@ -1178,6 +1183,35 @@ void add_counts(List& list, const Scene& scene) {
   }
 }
 
+/// A setting for all heads that is the number of one: each head takes that of its own number.
+void add_numbered_heads(List& list, const Scene& scene) {
+  const auto& options = scene.room->options;
+  const std::size_t own = scene.own_heads(), each = own / static_cast<std::size_t>(scene.batch), group = scene.group();
+  if (std::find(options.begin(), options.end(), "head") == options.end() || own < 2) return;
+  const auto add = [&](const std::string& whose, std::size_t modulo, std::size_t over) {
+    const std::string what = "the decay of each " + whose + ", not of params.head";
+    list.push_back({what, what, "take params.head for all heads", [=](const Scene& s) {
+                      Arrays answer;
+                      for (std::size_t h = 0; h < own; ++h) {
+                        Problem p = s.problem;
+                        p.params["head"] = std::lround(s.number("head", 0)) + static_cast<long>(h % modulo / over);
+                        for (const auto& [name, array] : answer_of(s, p)) {
+                          const RoomFacts::Ranked* ranked = s.described(name);
+                          if (ranked == nullptr || ranked->field.heads != Field::Heads::own) continue;
+                          const std::size_t n = array.data.size() / own;
+                          Values& to = answer.try_emplace(name, array).first->second.data;
+                          for (std::size_t i = h * n; i < (h + 1) * n; ++i) to[i] = array.data[i];
+                        }
+                      }
+                      return answer;
+                    }});
+    list.back().whole_sequences = true, list.back().effort = static_cast<double>(own);
+  };
+  add("head's own number", each, 1);
+  if (each < own) add("head's number among all sequences", own, 1);
+  if (group > 1) add("key/value head's number", each, group);
+}
+
 }  // namespace
 
 std::string digits(double x) { return fmt::format("{:.17g}", x); }
@@ -1217,8 +1251,9 @@ std::vector<Convention> conventions_of(const Scene& scene) {
 
 std::vector<Convention> further_conventions_of(const Scene& scene) {
   List list;
-  add_ridges(list, scene);
+  add_ridges_and_probes(list, scene);
   add_counts(list, scene);
+  add_numbered_heads(list, scene);
   add_further_blocks(list, scene);
   add_input_forms(list, scene);
   add_further_ends(list, scene);

@@ -26,7 +26,8 @@ namespace {
 using namespace hypotheses;
 
 /// Of the error that a cause must explain, where what is left is near what a correct kernel has; and where it is not.
-constexpr double named_share = 0.99, clear_share = 0.9999;
+/// 1% is a tenth of the size and of the direction. A fitted number has any size: it needs a hundredth of the latter.
+constexpr double named_share = 0.99, clear_share = 1 - (1 - named_share) * (1 - named_share);
 /// Where a convention explains as much, no formula is tried in its place.
 constexpr double settled_share = 0.999;
 /// How much more a kernel may spread that keeps another convention: its numbers are others.
@@ -142,6 +143,7 @@ struct TensorFit {
   Fit wrong, right;
   bool known = false;   ///< whether the prediction says anything of it
   bool strict = false;  ///< whether what is left must be what the judge allows: of what fits more easily
+  bool fitted = false;  ///< whether a number was chosen to fit: what is left must be what the judge allows
 };
 
 /// What each candidate is.
@@ -189,7 +191,7 @@ bool explains(const Exhibit& x, const TensorFit& f) {
   if (share >= clear_share) return true;
   // Numbers that are larger than the right ones are rounded by more.
   const double larger = f.wrong.truth > 0 ? std::max(1.0, f.wrong.predicted / f.wrong.truth) : 1;
-  const double spread = f.strict ? 1 : other_spread;
+  const double spread = f.strict || f.fitted ? 1 : other_spread;
   if (share >= named_share) return rest <= spread * spread * larger * x.limit;
   return !f.strict && share >= weak_share && f.wrong.worst <= 1 && rest <= x.limit;
 }
@@ -387,6 +389,7 @@ class Inquest {
       each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
         TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
         fit.wrong.after /= 1 - variant.free, fit.wrong.plain_after /= 1 - variant.free;
+        fit.fitted = variant.rank >= plain_factor;
         if (!explains(x, fit)) return;
         Candidate& c = found[variant.key];
         if (c.fits.empty()) {
@@ -501,6 +504,7 @@ class Inquest {
     Candidate c = candidate_of(named, index, part, answer);
     c.multiplied = true;
     if (!factor->known) c.rank += plain_factor;
+    for (TensorFit& fit : c.fits) fit.fitted = !factor->known;
     if (!promises(c)) return std::nullopt;
     return c;
   }

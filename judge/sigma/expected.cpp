@@ -365,10 +365,8 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
     e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
-  std::vector<double> undrawn(e.sigma.size());
-  for (std::size_t i = 0; i < e.sigma.size(); ++i)
-    undrawn[i] = std::max(0.0, spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
-  e.sums = expected_sums(draws, located_exact, witnesses, e.layout, e.weight, undrawn, limits.tensor_rate);
+  e.sums = expected_sums(draws, located_exact, witnesses, e.layout, e.weight, spread, limits.tensor_rate,
+                         JudgedSlices::coarse);
   return e;
 }
 

@@ -36,11 +36,16 @@ void shorten(std::vector<double>& list) {
     if (x >= std::numeric_limits<float>::min() && x <= std::numeric_limits<float>::max()) x = static_cast<float>(x);
 }
 
-Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
-                     Format stored, const Limits& limits, double factor) {
+ExactRun truth_of(const Oracle::Tensor& truth) {
   std::vector<double> value;
   value.reserve(truth.value.size());
   for (const HiLo& x : truth.value) value.push_back(x.hi);
+  return {std::move(value), truth.value};
+}
+
+Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
+                     Format stored, const Limits& limits, Format precision) {
+  const double factor = model_factor(precision).passes;
   Expected e{.shape = truth.shape,
              .layout = layout_of(truth.shape, head_axis && !truth.shape.empty()),
              .ulp_format = stored,
@@ -49,10 +54,17 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
              .sigma = {},
              .reach = {}};
   // The truth itself, and no run in doubles, is what the draws are about.
-  const Spread spread = spread_of(draws, {std::move(value), truth.value}, e.layout, stored, 1);
+  const Spread spread = spread_of(draws, truth_of(truth), e.layout, stored, 1);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
   shorten(e.sigma), shorten(e.freedom), set_reach(e, factor);
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
+  // Where operands are as wide as sums, every element shows such a gain, and one rounding of a sum is that of a whole
+  // row.
+  if (sums_are_narrow(precision)) return e;
+  e.gain_weight = gain_weights(e);
+  e.gains =
+      expected_sums(draws, truth_of(truth), {}, e.layout, e.gain_weight, spread, limits.tensor_rate, JudgedSlices::all);
+  for (SliceSum& sum : e.gains) sum.reach *= factor;
   return e;
 }
 
@@ -117,8 +129,7 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
     std::vector<std::vector<double>> draws;
     draws.reserve(runs.drawn.size());
     for (const Arrays& drawn : runs.drawn) draws.push_back(drawn.find(name)->second.data);
-    list[i] = {name,
-               expected_of(truth, oracle.head_axis, draws, stored(name), limits, model_factor(runs.precision).passes)};
+    list[i] = {name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, runs.precision)};
   });
   return list;
 }

@@ -135,17 +135,24 @@ std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, cons
   const ExactRun truth(std::move(values), expected.value);
   // Limits of a sigma that is known: what a kernel did is no estimate.
   Spread spread{.sigma = expected.sigma, .freedom = std::vector<double>(expected.sigma.size(), HUGE_VAL)};
+  std::vector<double> gains(expected.gains.size()), off(expected.value.size());
   bool any = false;
   for (const Arrays& answer : *ours_) {
     const auto found = answer.find(tensor);
     if (found == answer.end() || found->second.data.size() != expected.value.size()) continue;
     if (judge(expected, found->second.data).excess * factor.passes <= factor.fails) continue;
     any = widen(spread, found->second.data, truth, expected.layout, 0, rate_) > 0 || any;
+    if (gains.empty()) continue;
+    for (std::size_t i = 0; i < off.size(); ++i) off[i] = truth.distance(found->second.data[i], i);
+    const std::vector<double> sums = slice_sums(expected.layout, expected.gain_weight, off);
+    for (std::size_t s = 0; s < gains.size(); ++s) gains[s] = std::max(gains[s], std::fabs(sums[s]));
   }
   if (!any) return std::nullopt;
   Expected wider = expected;
   wider.sigma = std::move(spread.sigma), wider.rms_limit /= factor.passes;
   for (double& reach : wider.reach) reach /= factor.passes;
+  for (std::size_t s = 0; s < gains.size(); ++s)
+    wider.gains[s].reach /= factor.passes, wider.gains[s].sigma = std::max(wider.gains[s].sigma, gains[s]);
   return wider;
 }
 

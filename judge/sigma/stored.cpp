@@ -28,16 +28,18 @@ Storage storage_of(const Expected& e, std::size_t i, double spacing_there, Forma
 
 /// Limits of sums over slices, the weights being what they were: roundings are independent, but numbers that are equal
 /// round alike.
-void allow_in_sums(Expected& e, const std::vector<Storage>& storage) {
+void allow_in_sums(const Layout& layout, const std::vector<double>& weight, const std::vector<Storage>& storage,
+                   std::vector<SliceSum>& sums) {
+  if (sums.empty()) return;
   std::vector<double> variance(storage.size()), off(storage.size()), flips(storage.size());
   for (std::size_t i = 0; i < storage.size(); ++i) {
-    variance[i] = e.weight[i] * storage[i].variance;
-    off[i] = storage[i].off, flips[i] = storage[i].flip;
+    variance[i] = weight[i] * storage[i].variance;
+    off[i] = storage[i].off, flips[i] = std::copysign(storage[i].flip, weight[i]);
   }
-  const std::vector<double> variances = slice_sums(e.layout, e.weight, variance),
-                            offs = slice_sums(e.layout, e.weight, off), all = slice_sums(e.layout, e.weight, flips);
-  for (std::size_t s = 0; s < e.sums.size(); ++s) {
-    SliceSum& sum = e.sums[s];
+  const std::vector<double> variances = slice_sums(layout, weight, variance), offs = slice_sums(layout, weight, off),
+                            all = slice_sums(layout, weight, flips);
+  for (std::size_t s = 0; s < sums.size(); ++s) {
+    SliceSum& sum = sums[s];
     const double lean = std::fabs(offs[s]) + all[s];
     sum.sigma = std::sqrt(sum.sigma * sum.sigma + variances[s]);
     // The lean is certain and no multiple of it is allowed.
@@ -83,7 +85,8 @@ bool allow_storage(Expected& e, Format dtype) {
     storage[i] = storage_of(e, i, s, dtype), any = true;
   }
   if (!any) return false;
-  if (!e.sums.empty()) allow_in_sums(e, storage);
+  allow_in_sums(e.layout, e.weight, storage, e.sums);
+  allow_in_sums(e.layout, e.gain_weight, storage, e.gains);
   for (std::size_t i = 0; i < storage.size(); ++i) {
     if (storage[i].variance == 0) continue;
     const double before = e.sigma[i] * e.sigma[i], total = before + storage[i].variance;

@@ -1,14 +1,37 @@
 #include "judge/verdict/decide.hpp"
 
 namespace assay {
+namespace {
+
+/// With limits so many times as wide.
+Expected with_limits(Expected expected, double times) {
+  for (double& reach : expected.reach) reach *= times;
+  for (SliceSum& sum : expected.sums) sum.reach *= times;
+  expected.rms_limit *= times;
+  return expected;
+}
+
+}  // namespace
+
+Judgement by_closer_limits(const Judgement& contract, const Expected* of_contract, const Judgement& model,
+                           const Expected& of_model, double fails, const std::vector<double>& got) {
+  if (contract.verdict != Verdict::vacuous && contract.verdict != Verdict::unseen) return contract;
+  Verdict shown = contract.verdict;
+  if (model.verdict == Verdict::undecided)
+    shown = judge(with_limits(of_model, fails), got).verdict;
+  else if (model.verdict == Verdict::fail && of_contract != nullptr)
+    shown = judge(with_limits(*of_contract, wide_margin), got).verdict;
+  if (shown != Verdict::pass) return contract;
+  Judgement kept = contract;
+  kept.verdict = shown, kept.reason.clear();
+  return kept;
+}
 
 Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,
              const Allows& other_contract) {
   if (decides == Decides::contract) return Basis::contract;
   if (contract == nullptr || passes(model.verdict)) return Basis::model;
-  // The draws do not know every way to sum, and small elements behind a closed gate show it. Who leaves half of all of
-  // the contract's limits unused, those of root mean squares and of sums over slices among them, keeps the contract.
-  constexpr double wide_margin = 0.5;
+  // The draws do not know every way to sum, and small elements behind a closed gate show it.
   const bool kept = contract->verdict == Verdict::pass;
   if (model.verdict == Verdict::fail) return kept && contract->excess <= wide_margin ? Basis::contract : Basis::model;
   if (kept) return Basis::contract;

@@ -1,6 +1,7 @@
 #pragma once
 // Which evidence a tensor's verdict rests on: docs/judge.md, "What it asks".
 #include <functional>
+#include <vector>
 
 #include "judge/verdict/judge.hpp"
 
@@ -11,6 +12,17 @@ enum class Decides { model, contract };
 
 /// The evidence that a verdict rests on, in the order in which it is asked.
 enum class Basis { model, contract, second_form, other_contract };
+
+/// Who leaves half of all of a contract's limits unused, those of root mean squares and of sums over slices among them,
+/// keeps it by a wide margin.
+inline constexpr double wide_margin = 0.5;
+
+/// What the contract says of an answer that the model leaves open or fails. VACUOUS and UNSEEN are said of the data, by
+/// the contract's limits; by others that the answer has to keep as well it may PASS. Those are the limits beyond which
+/// the model fails, `fails` times as wide as its own, of what it leaves open, and half of the contract's of what it
+/// fails. `of_contract` may be null.
+Judgement by_closer_limits(const Judgement& contract, const Expected* of_contract, const Judgement& model,
+                           const Expected& of_model, double fails, const std::vector<double>& got);
 
 /// Whether evidence that costs runs of a kernel lets the tensor pass. It is called at most once, and only if it counts.
 using Allows = std::function<bool()>;

@@ -63,8 +63,10 @@ struct Expected {
   std::vector<double> sigma;  ///< standard deviation of a correct kernel's error; infinite: the contract overflows
   std::vector<double> reach;  ///< multiple of sigma that no element of a correct kernel exceeds
   double rms_limit = 0;       ///< nor the root mean square of error / sigma this
-  std::vector<SliceSum> sums = {};  ///< nor the sums of weight * error over slices these; none: not looked at
-  std::vector<double> weight = {};  ///< 1 / sigma where the draws show sigma, else 0
+  std::vector<SliceSum> sums = {};       ///< nor the sums of weight * error over slices these; none: not looked at
+  std::vector<double> weight = {};       ///< 1 / sigma where the draws show sigma, else 0
+  std::vector<SliceSum> gains = {};      ///< nor the sums of gain_weight * error these; none: not looked at
+  std::vector<double> gain_weight = {};  ///< value / sigma^2 where sigma is known, else 0
   double stall = 0;    ///< where draws do not show what rounding does (docs/judge-derivation.md): by how much, rms
   int draws = 0;       ///< that sigma was learnt from
   double widened = 0;  ///< where they do not show what another witness does: the same
@@ -73,6 +75,10 @@ struct Expected {
   std::vector<double> freedom = {};     ///< degrees of freedom with which sigma is known; none: `reach` stays as it is
   double known_reach = element_sigmas;  ///< the reach of a sigma that is known exactly
 };
+
+/// Expected::gain_weight, of all elements that may be off: of slices that are too large by the same part, no other sum
+/// of errors shows a smaller one.
+std::vector<double> gain_weights(const Expected& expected);
 
 /// Whether the oracle is not sharp enough to judge what is expected, and where.
 std::optional<std::size_t> undecided_at(const Expected& expected);
@@ -105,6 +111,9 @@ struct Judgement {
   double rms_z = 0, rms_limit = 0;
   double worst_sum = 0;  ///< largest signed sum of error / sigma over a slice, in units of its limit; of
   std::string worst_sum_slice;
+  double worst_gain = 0;  ///< the same of errors that go with the values; of
+  std::string worst_gain_slice;
+  double gain = 0;              ///< by this part its values are too large
   double bound_over_sigma = 0;  ///< the oracle's worst, 0 where it is exact
   double smallest_gain = 0;     ///< a tensor scaled by 1 + this, or by more, would have been rejected
   std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected

@@ -11,7 +11,8 @@ namespace {
 
 /// Where the slices of every axis begin in the list of all; the whole tensor is the first.
 struct Offsets {
-  std::size_t head = 0, chunk = 0, position = 0, column = 0, count = 1;
+  std::size_t head = 0, chunk = 0, column = 0, row = 0, row_of_head = 0, count = 1;
+  std::array<std::size_t, slice_periods.size()> position{};
 
   explicit Offsets(const Layout& n) {
     const auto add = [this](std::size_t& first, int indices) {
@@ -19,18 +20,61 @@ struct Offsets {
       first = count, count += static_cast<std::size_t>(indices);
     };
     add(head, n.heads);
-    if (n.rows > slice_chunk) {
-      add(chunk, (n.rows + slice_chunk - 1) / slice_chunk);
-      add(position, slice_chunk);
-    }
+    if (n.rows > slice_chunk) add(chunk, (n.rows + slice_chunk - 1) / slice_chunk);
+    for (std::size_t p = 0; p < slice_periods.size(); ++p)
+      if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
     add(column, n.cols);
+    if (n.heads > 1) add(row, n.rows);
+    if (n.cols > 1 && n.rows > 1) add(row_of_head, n.heads * n.rows);
   }
 };
+
+/// Whether a slice is a row, or every 16th or 32nd of them.
+bool is_fine(const Slice& s) {
+  using Axis = Slice::Axis;
+  return s.axis == Axis::row || s.axis == Axis::row_of_head || (s.axis == Axis::position && s.of != slice_chunk);
+}
+
+bool are_of_one_axis(const Slice& a, const Slice& b) { return a.axis == b.axis && a.of == b.of; }
 
 std::vector<double> distances(const std::vector<double>& run, const ExactRun& exact) {
   std::vector<double> apart(run.size());
   for (std::size_t i = 0; i < run.size(); ++i) apart[i] = exact.distance(run[i], i);
   return apart;
+}
+
+/// What all slices sum up to. Where all are judged, in units of what it would be if errors were independent: so sums
+/// along an axis are alike.
+struct Drawn {
+  std::vector<std::vector<double>> sums;  ///< of every draw
+  std::vector<double> rest;               ///< the variance that no draw has
+  std::vector<double> kept;               ///< of the witness that leans most
+  std::vector<double> unit;
+};
+
+Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
+                 const std::vector<std::vector<double>>& witnesses, const Layout& layout,
+                 const std::vector<double>& weight, const Spread& spread, JudgedSlices which) {
+  std::vector<double> all(weight.size()), undrawn(weight.size());
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    const double variance = spread.sigma[i] * spread.sigma[i];
+    all[i] = weight[i] * variance, undrawn[i] = weight[i] * std::max(0.0, variance - spread.drawn[i]);
+  }
+  Drawn in{
+      .sums = {}, .rest = slice_sums(layout, weight, undrawn), .kept = {}, .unit = slice_sums(layout, weight, all)};
+  for (const auto& draw : draws) in.sums.push_back(slice_sums(layout, weight, distances(draw, exact)));
+  in.kept.resize(in.rest.size());
+  for (const auto& witness : witnesses) {
+    const std::vector<double> leaning = slice_sums(layout, weight, distances(witness, exact));
+    for (std::size_t i = 0; i < leaning.size(); ++i) in.kept[i] = std::max(in.kept[i], std::fabs(leaning[i]));
+  }
+  for (std::size_t i = 0; i < in.unit.size(); ++i) {
+    double& unit = in.unit[i];
+    unit = unit > 0 && which == JudgedSlices::all ? std::sqrt(unit) : 1;
+    in.kept[i] /= unit, in.rest[i] /= unit * unit;
+    for (auto& sums : in.sums) sums[i] /= unit;
+  }
+  return in;
 }
 
 }  // namespace
@@ -42,9 +86,13 @@ std::string Slice::name() const {
     case Axis::chunk:
       return text("rows ", index * slice_chunk, " to ", (index + 1) * slice_chunk - 1);
     case Axis::position:
-      return text("position ", index, " of every chunk of ", slice_chunk);
+      return text("position ", index, " of every chunk of ", of);
     case Axis::column:
       return text("column ", index);
+    case Axis::row:
+      return text("row ", index);
+    case Axis::row_of_head:
+      return text("row ", index % of, " of head ", index / of);
     case Axis::tensor:
       break;
   }
@@ -54,13 +102,16 @@ std::string Slice::name() const {
 std::vector<Slice> slices_of(const Layout& n) {
   const Offsets at(n);
   std::vector<Slice> slices(at.count, {Slice::Axis::tensor, 0});
-  const auto name = [&](std::size_t first, Slice::Axis axis, int indices) {
-    for (int i = 0; first > 0 && i < indices; ++i) slices[first + static_cast<std::size_t>(i)] = {axis, i};
+  const auto name = [&](std::size_t first, Slice::Axis axis, int indices, int of = 0) {
+    for (int i = 0; first > 0 && i < indices; ++i) slices[first + static_cast<std::size_t>(i)] = {axis, i, of};
   };
   name(at.head, Slice::Axis::head, n.heads);
   name(at.chunk, Slice::Axis::chunk, (n.rows + slice_chunk - 1) / slice_chunk);
-  name(at.position, Slice::Axis::position, slice_chunk);
+  for (std::size_t p = 0; p < slice_periods.size(); ++p)
+    name(at.position[p], Slice::Axis::position, slice_periods[p], slice_periods[p]);
   name(at.column, Slice::Axis::column, n.cols);
+  name(at.row, Slice::Axis::row, n.rows);
+  name(at.row_of_head, Slice::Axis::row_of_head, n.heads * n.rows, n.rows);
   return slices;
 }
 
@@ -82,52 +133,51 @@ std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weigh
       sums[0] += row;
       if (at.head > 0) sums[at.head + h] += row;
       if (at.chunk > 0) sums[at.chunk + r / slice_chunk] += row;
-      if (at.position > 0) sums[at.position + r % slice_chunk] += row;
+      for (std::size_t p = 0; p < slice_periods.size(); ++p)
+        if (at.position[p] > 0) sums[at.position[p] + r % static_cast<std::size_t>(slice_periods[p])] += row;
+      if (at.row > 0) sums[at.row + r] += row;
+      if (at.row_of_head > 0) sums[at.row_of_head + h * R + r] = row;
     }
   return sums;
 }
 
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
-                                    const std::vector<double>& weight, const std::vector<double>& undrawn,
-                                    double false_alarm_rate) {
+                                    const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
+                                    JudgedSlices which) {
   const std::vector<Slice> slices = slices_of(layout);
-  std::vector<double> independent(weight.size());
-  for (std::size_t i = 0; i < weight.size(); ++i) independent[i] = undrawn[i] * weight[i];
-  const std::vector<double> rest = slice_sums(layout, weight, independent);
-  std::vector<std::vector<double>> drawn;
-  drawn.reserve(draws.size());
-  for (const auto& draw : draws) drawn.push_back(slice_sums(layout, weight, distances(draw, exact)));
-  std::vector<double> kept(slices.size());
-  for (const auto& witness : witnesses) {
-    const std::vector<double> leaning = slice_sums(layout, weight, distances(witness, exact));
-    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = std::max(kept[i], std::fabs(leaning[i]));
-  }
+  const auto is_left_out = [&](const Slice& s) { return which == JudgedSlices::coarse && is_fine(s); };
+  const Drawn in = drawn_sums(draws, exact, witnesses, layout, weight, spread, which);
 
   // Two-sided, shared out among the slices.
-  const double each = false_alarm_rate / (2 * static_cast<double>(slices.size()));
+  const auto judged = slices.size() - static_cast<std::size_t>(std::ranges::count_if(slices, is_left_out));
+  const double each = false_alarm_rate / (2 * static_cast<double>(judged));
   const double sigmas = quantile(complement(boost::math::normal_distribution<double>(), each));
   std::vector<SliceSum> sums;
   sums.reserve(slices.size());
   // The sums along one axis are a vector like any other: neighbours have similar spreads.
   for (std::size_t first = 0, end = 0; first < slices.size(); first = end) {
-    while (end < slices.size() && slices[end].axis == slices[first].axis) ++end;
+    while (end < slices.size() && are_of_one_axis(slices[end], slices[first])) ++end;
+    if (is_left_out(slices[first])) {
+      for (std::size_t i = first; i < end; ++i) sums.push_back({slices[i], HUGE_VAL, sigmas});
+      continue;
+    }
     const auto part = [&](const std::vector<double>& all) {
       return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(first),
                                  all.begin() + static_cast<std::ptrdiff_t>(end));
     };
     std::vector<std::vector<double>> samples;
-    samples.reserve(drawn.size());
-    for (const auto& all : drawn) samples.push_back(part(all));
+    samples.reserve(in.sums.size());
+    for (const auto& all : in.sums) samples.push_back(part(all));
     const Layout vector{1, static_cast<int>(end - first), 1};
     const std::vector<double> zeros(end - first);
-    const std::vector<double> off = part(kept);
-    Spread spread = spread_of(samples, zeros, vector, Format::fp64);
+    const std::vector<double> off = part(in.kept);
+    const Spread along = spread_of(samples, zeros, vector, Format::fp64, spread.doubled);
     bool leans = false;
     for (std::size_t i = first; i < end; ++i) {
-      const double inner = spread.sigma[i - first] * spread.sigma[i - first], total = inner + rest[i];
+      const double inner = along.sigma[i - first] * along.sigma[i - first], total = inner + in.rest[i];
       const double freedom =
-          inner > 0 ? spread.freedom[i - first] * (total / inner) * (total / inner) : spread.freedom[i - first];
+          inner > 0 ? along.freedom[i - first] * (total / inner) * (total / inner) : along.freedom[i - first];
       const SliceSum sum{slices[i], std::sqrt(total), equivalent_sigmas(sigmas, freedom)};
       leans = leans || off[i - first] > sum.reach * sum.sigma;
       sums.push_back(sum);
@@ -139,6 +189,7 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
       const double by = sum.sigma > 0 || off[i - first] > 0 ? with_neighbours(off, vector, i - first) : 0;
       sum.widened = by > sum.sigma, sum.sigma = std::max(sum.sigma, by);
     }
+    for (std::size_t i = first; i < end; ++i) sums[i].sigma *= in.unit[i];
   }
   return sums;
 }

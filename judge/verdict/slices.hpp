@@ -1,6 +1,8 @@
 #pragma once
-// Signed sums of error / sigma over heads, chunks of tokens, positions in a chunk and columns: what leans to one side
-// is seen here long before any element is beyond its limit. docs/judge-derivation.md derives the limits.
+// Sums of weighted errors over heads, chunks of tokens, positions in a chunk, rows and columns: what leans to one side,
+// or is a little too large, is seen here long before any element is beyond its limit. docs/judge-derivation.md derives
+// the limits.
+#include <array>
 #include <string>
 #include <vector>
 
@@ -10,15 +12,23 @@ namespace assay {
 
 /// Rows are counted in chunks of this many; only in tensors of more rows.
 inline constexpr int slice_chunk = 64;
+/// And every so many of them are alike.
+inline constexpr std::array<int, 3> slice_periods = {16, 32, slice_chunk};
 
 /// Elements that one index of an axis has in common.
 struct Slice {
-  enum class Axis { tensor, head, chunk, position, column };
+  enum class Axis { tensor, head, chunk, position, column, row, row_of_head };
   Axis axis;
   int index;
-  /// "the whole tensor", "head 2", "rows 64 to 127", "position 3 of every chunk of 64", "column 5"
+  int of = 0;  ///< rows of the chunk, of a position; of a head, of a row of one
+  /// "the whole tensor", "head 2", "rows 64 to 127", "position 3 of every chunk of 64", "column 5", "row 7",
+  /// "row 7 of head 2"
   std::string name() const;
 };
+
+/// Which slices have limits. What leans is judged in coarse ones alone: the errors of one row may have a rounding in
+/// common, such as that of its divisor.
+enum class JudgedSlices { coarse, all };
 
 /// What is expected of the sum of error / sigma over the slice, of a correct kernel.
 struct SliceSum {
@@ -34,14 +44,14 @@ std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& 
                                const std::vector<double>& error);
 std::vector<Slice> slices_of(const Layout& layout);
 
-/// Limits from draws under jittered rounding, as spread_of takes them. `weight` is 1 / sigma of every element, 0 of
-/// those that do not count; `undrawn` is the part of sigma^2 that the draws do not scatter by, taken for independent
-/// from element to element; `witnesses` are answers of kernels that keep the contract, which no limit rejects: along an
-/// axis in which one of their sums is beyond its limit, sigma is at least what they lean by, there and nearby. All
+/// Limits from draws, as spread_of takes them, and from what it says of them: the part of sigma^2 that they do not
+/// scatter by is taken for independent from element to element. `weight` is 0 of elements that do not count, of those
+/// without sigma among them; `witnesses` are answers of kernels that keep the contract, which no limit rejects: along
+/// an axis in which one of their sums is beyond its limit, sigma is at least what they lean by, there and nearby. All
 /// limits together reject a correct kernel with probability `false_alarm_rate`.
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
-                                    const std::vector<double>& weight, const std::vector<double>& undrawn,
-                                    double false_alarm_rate);
+                                    const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
+                                    JudgedSlices which = JudgedSlices::all);
 
 }  // namespace assay

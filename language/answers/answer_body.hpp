@@ -7,6 +7,17 @@
 #include "oracles/core/bind.hpp"
 
 namespace assay::language {
+namespace detail {
+
+/// The random numbers of a draw are those of that head from here on; of a block that is not the program's, its number
+/// says which.
+template <class S>
+void go_to_head(int head, std::uint32_t block = 0) {
+  if (PerturbedArithmetic* draw = draw_of<S>()) draw->go_to({static_cast<std::uint32_t>(head), block, 0, 0});
+}
+inline constexpr std::uint32_t sums_over_heads = std::uint32_t{1} << 29, defaults_of_inputs = std::uint32_t{1} << 30;
+
+}  // namespace detail
 
 template <class X>
 template <class S>
@@ -40,9 +51,11 @@ template <class S>
 std::vector<Value<S>> Posed<X>::values(std::span<const int> heads, bool cotangents) const {
   const Program& program = mechanism_.program;
   std::vector<Value<S>> list;
-  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    detail::go_to_head<S>(heads[0], detail::defaults_of_inputs + static_cast<std::uint32_t>(i));
     list.push_back(given_[i].is_there ? value<S>(program.inputs[i].type, given_[i], heads)
                                       : evaluate<S>(*program.inputs[i].missing, list, sizes_).front());
+  }
   for (std::size_t i = 0; cotangents && i < cotangents_.size(); ++i)
     list.push_back(value<S>(program.body->result_type(i), cotangents_[i], heads));
   return list;
@@ -140,9 +153,14 @@ void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, in
     const std::vector<S>& data = *results[r].reals;
     std::vector<std::ptrdiff_t> where;
     walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
+    go_to_head<S>(head, sums_over_heads + static_cast<std::uint32_t>(r));
+    PerturbedArithmetic* const draw = draw_of<S>();
     add_head(
         output ? answer.outputs : answer.gradients, place_of(posed, r, head), results[r].layout,
-        [&](std::size_t i) { return data[static_cast<std::size_t>(where[i])]; },
+        [&](std::size_t i) {
+          if (draw != nullptr) draw->at_element(i);
+          return data[static_cast<std::size_t>(where[i])];
+        },
         [](const S& a, const S& b) { return S(a + b); });
   }
 }
@@ -157,8 +175,9 @@ BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
   BasicAnswer<S> result;
   for (int head = 0; head < posed.heads(); ++head) {
     const std::array<int, 1> heads{head};
-    const std::vector<Value<S>> results =
-        evaluate<S>(*program.body, posed.template values<S>(heads, gradients), posed.sizes());
+    std::vector<Value<S>> given = posed.template values<S>(heads, gradients);
+    detail::go_to_head<S>(head);
+    const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(given), posed.sizes());
     detail::require_finite<S>(posed, program, results, head);
     detail::add_results(posed, results, head, result);
   }

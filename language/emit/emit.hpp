@@ -10,7 +10,9 @@ namespace assay::language {
 
 /// A block of threads is a head of a draw: block = draw * heads + head. Compile with -ffp-contract=off or --fmad=false.
 struct Emitted {
-  std::string name;  ///< of the entry: extern "C" NAME(launch), on the host NAME(&launch, block), and NAME_workspace
+  /// Of the entry: extern "C" NAME(launch), on the host NAME(&launch, block), and NAME_workspace. Of draws NAME(launch,
+  /// draws) and NAME(&launch, draws, block).
+  std::string name;
   std::string text;
   std::vector<std::string> macros;   ///< of lengths that must be known: ASSAY_K, ...
   std::vector<std::string> lengths;  ///< the axes of Launch::length, in order
@@ -20,6 +22,9 @@ struct Emitted {
 /// is emitted for something that it has: softmax, logsumexp and solve; the larger of two integers, and choices between
 /// them; scans along more than four axes. In a step also scans, shift and cumsum, rows of its own matrices, values over
 /// more than two axes or along tokens, and matrices that share no axis.
-Emitted emit(const Program& program);
+///
+/// `draws`: the text of draws of evidence `model` (PerturbedArithmetic, states wide), with the evaluator's bits. A draw
+/// is a number of `Draw`, which the text declares: its seed, and how operands, sums and operations err.
+Emitted emit(const Program& program, bool draws = false);
 
 }  // namespace assay::language

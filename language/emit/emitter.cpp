@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "language/emit/prelude.hpp"
 #include "language/program/lists.hpp"
@@ -24,8 +25,10 @@ std::string word_of(std::string name) {
 
 }  // namespace
 
-Emitter::Emitter(const Program& program)
-    : program_(program), block_(*program.body), top_(*program.body, program.name) {}
+Emitter::Emitter(const Program& program, bool draws)
+    : program_(program),
+      block_(*program.body),
+      top_(*program.body, program.name, draws ? std::optional(0) : std::nullopt) {}
 
 Emitted Emitter::emitted() {
   find_lengths();
@@ -49,8 +52,9 @@ Emitted Emitter::emitted() {
       return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(v, at))};
     });
   }
-  const std::string name = word_of(program_.name);
-  Emitted result{"assay_" + name, prelude() + header(name) + run_text(name), {}, {}};
+  const std::string name = word_of(program_.name) + (top_.is_drawn() ? "_draws" : "");
+  const std::string begin = top_.is_drawn() ? prelude() + prelude_of_draws() : prelude();
+  Emitted result{"assay_" + name, begin + header(name) + run_text(name), {}, {}};
   for (const Dim& dim : lengths_) result.macros.push_back("ASSAY_" + dim.name);
   for (const Dim& dim : tokens_) result.lengths.push_back(dim.name);
   return result;
@@ -175,8 +179,9 @@ void Emitter::compute(int v) {
     top_.refuse(v, "no text is emitted for this operation yet");
   const Place to = storage(v);
   const std::vector<Dim>& axes = top_.axes(v);
+  for (std::string& key : top_.keys_of(v, "0")) line(std::move(key));
   if (node.op == Op::cumsum)
-    over(std::vector<Dim>(axes.begin() + 1, axes.end()), [&](const Indices& at) { return cumulated(node, to, at); });
+    over(std::vector<Dim>(axes.begin() + 1, axes.end()), [&](const Indices& at) { return cumulated(v, to, at); });
   else if (node.op == Op::shift)
     over(axes, [&](const Indices& at) { return shifted(node, to, at); });
   else
@@ -184,14 +189,17 @@ void Emitter::compute(int v) {
   top_.put(v, to);
 }
 
-std::vector<std::string> Emitter::cumulated(const Node& node, const Place& to, const Indices& at) const {
+std::vector<std::string> Emitter::cumulated(int v, const Place& to, const Indices& at) const {
+  const Node& node = *block_.node(v);
   const Indices whole = with_first("t", at);
   const std::string length = length_of(top_.axes(node.args[0])[0]);
   return {"double sum = 0;",
           fmt::format("for (int step = 0; step < {}; ++step) {{", length),
           node.attributes.reverse ? fmt::format("const int t = {} - 1 - step;", length) : "const int t = step;",
           fmt::format("const double x = {};", top_.written(node.args[0], whole)),
-          "sum = step == 0 ? x : x + sum;",
+          top_.is_drawn()
+              ? fmt::format("sum = step == 0 ? x : rounded(draw, {}, 0, x + sum);", top_.numbers_of(v, whole))
+              : "sum = step == 0 ? x : x + sum;",
           fmt::format("{} = sum; }}", to(whole))};
 }
 
@@ -235,8 +243,12 @@ std::string Emitter::run_text(const std::string& name) const {
     lengths += fmt::format("const int n_{0} = launch.length[{1}];\n(void)n_{0};\n", tokens_[i].name, i);
   std::string text = "DEVICE long workspace_numbers(const Launch& launch) {\n(void)launch;\n" + lengths + "return 0L";
   for (const auto& [own, count] : buffers_) text += " + " + count;
-  text += ";\n}\nDEVICE void run(const Launch& launch, const int block, double* const shared) {\n(void)shared;\n";
+  const std::string_view draws = top_.is_drawn() ? "const Draw* const draws, " : "";
+  text += fmt::format(
+      ";\n}}\nDEVICE void run(const Launch& launch, {}const int block, double* const shared) {{\n(void)shared;\n",
+      draws);
   text += lengths + "const int head = block % launch.heads;\n(void)head;\n";
+  if (top_.is_drawn()) text += "const Draw draw = draws[block / launch.heads];\n(void)draw;\n";
   for (std::size_t i = 0; i < program_.inputs.size(); ++i)
     text += fmt::format("const double* const in{0} = launch.inputs[{0}] + head * ({1});  // {2}\n(void)in{0};\n", i,
                         count_of(block_.params[i].axes), program_.inputs[i].name);
@@ -246,11 +258,12 @@ std::string Emitter::run_text(const std::string& name) const {
   text += "double* work = launch.workspace + block * workspace_numbers(launch);\n(void)work;\n";
   for (const auto& [own, count] : buffers_) text += fmt::format("double* const {} = work;\nwork += {};\n", own, count);
   for (const std::string& one : lines_) text += one + '\n';
-  return text + fmt::format("}}\n}}  // namespace emitted_{0}\nENTRY({0})\n", name);
+  return text +
+         fmt::format("}}\n}}  // namespace emitted_{0}\nENTRY{1}({0})\n", name, top_.is_drawn() ? "_OF_DRAWS" : "");
 }
 
 }  // namespace device
 
-Emitted emit(const Program& program) { return device::Emitter(program).emitted(); }
+Emitted emit(const Program& program, bool draws) { return device::Emitter(program, draws).emitted(); }
 
 }  // namespace assay::language

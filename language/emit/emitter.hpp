@@ -15,8 +15,8 @@ namespace assay::language::device {
 
 class Emitter {
  public:
-  /// Keeps a reference to the program.
-  explicit Emitter(const Program& program);
+  /// Keeps a reference to the program. `draws`: the text is that of draws.
+  Emitter(const Program& program, bool draws);
 
   /// Once. Throws InputError if something has no text.
   Emitted emitted();
@@ -52,7 +52,7 @@ class Emitter {
   Place storage(int v);
   void over(const std::vector<Dim>& axes, const Statements& statements);
   void compute(int v);
-  std::vector<std::string> cumulated(const Node& node, const Place& to, const Indices& at) const;
+  std::vector<std::string> cumulated(int v, const Place& to, const Indices& at) const;
   std::vector<std::string> shifted(const Node& node, const Place& to, const Indices& at) const;
   std::vector<std::string> computed(int v, const Place& to, const Indices& at) const;
 

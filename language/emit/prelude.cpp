@@ -278,7 +278,145 @@ DEVICE int chosen_truth(int c, int a, int b) { return c == 2 && a != b ? 2 : c =
 #endif
 )prelude";
 
+/// What draws have besides.
+constexpr std::string_view of_draws = R"prelude(#ifndef ASSAY_EMITTED_DRAWS
+#define ASSAY_EMITTED_DRAWS
+#ifdef __CUDACC__
+#define OWN_MOMENTS(name, columns) Moments name = {}
+#define ENTRY_OF_DRAWS(name) \
+  extern "C" __global__ void assay_##name(const Launch launch, const Draw* draws) { \
+    extern __shared__ double shared[]; \
+    emitted_##name::run(launch, draws, (int)blockIdx.x, shared); \
+  } \
+  extern "C" __global__ void assay_##name##_workspace(const Launch launch, long* numbers) { \
+    *numbers = emitted_##name::workspace_numbers(launch); \
+  } \
+  extern "C" { \
+  __device__ long assay_##name##_block[2] = {emitted_##name::threads, emitted_##name::shared_numbers}; \
+  }
+#else
+#define OWN_MOMENTS(name, columns) Moments name[columns] = {}
+#define ENTRY_OF_DRAWS(name) \
+  extern "C" void assay_##name(const Launch* launch, const Draw* draws, int block) { \
+    std::vector<double> shared((std::size_t)emitted_##name::shared_numbers); \
+    emitted_##name::run(*launch, draws, block, shared.data()); \
+  } \
+  extern "C" long assay_##name##_workspace(const Launch* launch) { return emitted_##name::workspace_numbers(*launch); }
+#endif
+
+// How a draw errs (oracles/scalars/perturbed.hpp): spacings at 1 and smallest ones, of operands and of sums; `shift` is
+// -0.5 where operands are cut off, else 0; narrow: operands are as wide as sums; every: all operations err.
+struct Draw {
+  unsigned long long seed;
+  double unit, least, sum_unit, sum_least, shift;
+  int narrow, every;
+};
+
+namespace {
+
+struct Key {
+  unsigned first, second;
+};
+// Philox4x32-10, the first two words.
+DEVICE Key key_at(const Draw& draw, unsigned head, unsigned block, unsigned token, unsigned word) {
+  unsigned low = (unsigned)draw.seed, high = (unsigned)(draw.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const unsigned long long a = 0xd2511f53ULL * head, b = 0xcd9e8d57ULL * token;
+    head = (unsigned)(b >> 32) ^ block ^ low, token = (unsigned)(a >> 32) ^ word ^ high;
+    block = (unsigned)b, word = (unsigned)a;
+    low += 0x9e3779b9U, high += 0xbb67ae85U;
+  }
+  Key key;
+  key.first = head, key.second = block;
+  return key;
+}
+DEVICE unsigned hashed(Key key, unsigned n) {
+  unsigned h = key.first + n * 0x9e3779b9U;
+  h = (h ^ (h >> 16)) * 0x85ebca6bU + key.second;
+  h = (h ^ (h >> 13)) * 0xc2b2ae35U;
+  return h ^ (h >> 16);
+}
+DEVICE double centred(Key key, long n) { return (double)(int)hashed(key, (unsigned)n) * 0x1p-32; }
+DEVICE Key of_round(Key key, long n, unsigned round) {
+  const Key zero = {0, 0};
+  round += (unsigned)((unsigned long long)n >> 32) << 16;
+  if (round != 0) key.second += hashed(zero, round);
+  return key;
+}
+DEVICE double binade(double x) {
+#ifdef __CUDACC__
+  return bits((unsigned long long)__double_as_longlong(x) & 0x7ff0000000000000ULL);
+#else
+  unsigned long long n;
+  std::memcpy(&n, &x, sizeof n);
+  return bits(n & 0x7ff0000000000000ULL);
+#endif
+}
+DEVICE double larger(double a, double b) { return a < b ? b : a; }
+
+DEVICE double as_read(const Draw& draw, Key key, long n, double x) {
+  if (draw.narrow || x == 0) return x;
+  const double size = larger(binade(x) * draw.unit, draw.least);
+  return x + (centred(key, n) + copysign(1.0, x) * draw.shift) * size;
+}
+DEVICE double one_off(const Draw& draw, Key key, long n, unsigned round, double x, double units) {
+  if (!is_finite(x)) return x;
+  const double u = centred(of_round(key, n, round), n);
+  const double size = x == 0 ? 0.0 : units * larger(binade(x) * draw.sum_unit, draw.sum_least);
+  if (draw.sum_unit == 0x1p-52) return fabs(u) < 0.5 - 1.0 / 24 ? x : x + copysign(size, u);
+  return x + u * size;
+}
+DEVICE double rounded(const Draw& draw, Key key, long n, unsigned round, double x) {
+  return draw.every ? one_off(draw, key, n, round, x, 1) : x;
+}
+DEVICE double exponential_off(const Draw& draw, Key key, long n, double x) {
+  return one_off(draw, key, n, 0, x, draw.sum_unit == 0x1p-52 ? 1 : 4);
+}
+DEVICE double power_off(const Draw& draw, Key key, long n, double x, long to) {
+  if (to < 0 && x == 0) return none();
+  double result = 1;
+  unsigned round = 0;
+  for (unsigned long left = to < 0 ? -(unsigned long)to : (unsigned long)to; left > 0;) {
+    if (left % 2 == 1) result = rounded(draw, key, n, round++, result * x);
+    left /= 2;
+    if (left > 0) x = rounded(draw, key, n, round++, x * x);
+  }
+  return to < 0 ? rounded(draw, key, n, round, quotient(1.0, result)) : result;
+}
+
+// Sums of products: one term more of a line, or the whole of one.
+DEVICE double add_scaled(const Draw& draw, Key key, long n, double to, double term) {
+  if (draw.narrow) return one_off(draw, key, n, 1, to + one_off(draw, key, n, 0, term, 1), 1);
+  const double sum = to + term, of_term = binade(term) * draw.sum_unit, of_sum = binade(sum) * draw.sum_unit;
+  return sum + centred(of_round(key, n, 0), n) * sqrt(of_term * of_term + 2 * of_sum * of_sum);
+}
+struct Moments {
+  double sums[8], squares[8];
+};
+DEVICE void add_term(Moments& moments, int i, double term) {
+  moments.sums[i & 7] += term, moments.squares[i & 7] += term * term;
+}
+DEVICE double add_dot(const Draw& draw, Key key, long n, double to, const Moments& moments, double terms) {
+  double sum = 0, squares = 0;
+  for (int l = 0; l < 8; ++l) sum += moments.sums[l], squares += moments.squares[l];
+  const double partial = terms / 3 * sum * sum + terms / 2 * larger(0.0, squares - sum * sum / terms);
+  const double width = sqrt((squares + partial) * 0.5410106403333613) * draw.sum_unit;
+  const double total = to + (sum + centred(of_round(key, n, 0), n) * width);
+  return draw.narrow ? one_off(draw, key, n, 1, total, 1) : total;
+}
+DEVICE double add_product(const Draw& draw, Key key, long n, double to, double term) {
+  Moments moments = {};
+  add_term(moments, 0, term);
+  return add_dot(draw, key, n, to, moments, 1);
+}
+
 }  // namespace
+#endif
+)prelude";
+
+}  // namespace
+
+std::string prelude_of_draws() { return std::string(of_draws); }
 
 std::string prelude() {
   std::string whole(before_nodes);

@@ -38,7 +38,7 @@ Place Emitter::kept(int v, const Step& step, int state) const {
 void Emitter::scan(int v) {
   const Node& node = scan_at(v);
   Shared shared;
-  Step step(node, top_, name_of_scan(v), fmt::format("x{}_", v), shared);
+  Step step(v, top_, name_of_scan(v), fmt::format("x{}_", v), shared);
   std::vector<int> wanted = step.next_states();
   std::vector<Row> rows;
   std::map<int, Place> finals;
@@ -95,9 +95,7 @@ std::vector<Emitter::Again> Emitter::agains_of(int v, Step& step, Shared& shared
     auto again = std::find_if(agains.begin(), agains.end(), [from](const Again& one) { return one.scan == from; });
     if (again == agains.end()) {
       agains.push_back(
-          {from,
-           std::make_unique<Step>(scan_at(from), top_, name_of_scan(from), fmt::format("y{}_{}_", v, from), shared),
-           {}});
+          {from, std::make_unique<Step>(from, top_, name_of_scan(from), fmt::format("y{}_{}_", v, from), shared), {}});
       again = agains.end() - 1;
       again->step->plan(again->step->next_states(), tokens_);
     }

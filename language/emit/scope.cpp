@@ -41,6 +41,15 @@ Indices indices_from(const std::string& letters, const Letters& at) {
   return indices;
 }
 
+/// Whether a draw needs random numbers for what the node computes.
+bool errs_in_draws(const Node& node) {
+  return node.types[0].kind == Kind::real &&
+         any_of(node.op, {Op::contract, Op::sum, Op::cumsum, Op::add, Op::sub, Op::mul, Op::div, Op::exp, Op::log,
+                          Op::sqrt, Op::tanh, Op::sigmoid, Op::softplus, Op::pow});
+}
+
+std::string key_name(int v, int part) { return fmt::format("key{}_{}", v, part); }
+
 }  // namespace
 
 std::string length_of(const Dim& dim) { return dim.name.empty() ? std::to_string(dim.written) : "n_" + dim.name; }
@@ -51,13 +60,17 @@ std::string count_of(const std::vector<Dim>& axes) {
   return count;
 }
 
+std::string flat(const std::vector<Dim>& axes, const Indices& at) {
+  if (axes.empty()) return "0";
+  std::string element = fmt::format("(long)({})", at[0]);
+  for (std::size_t i = 1; i < axes.size(); ++i)
+    element = fmt::format("({}) * {} + {}", element, length_of(axes[i]), at[i]);
+  return element;
+}
+
 Place dense(std::string base, std::vector<Dim> axes) {
   return [base = std::move(base), axes = std::move(axes)](const Indices& at) {
-    if (axes.empty()) return base + "[0]";
-    std::string element = fmt::format("(long)({})", at[0]);
-    for (std::size_t i = 1; i < axes.size(); ++i)
-      element = fmt::format("({}) * {} + {}", element, length_of(axes[i]), at[i]);
-    return fmt::format("{}[{}]", base, element);
+    return fmt::format("{}[{}]", base, flat(axes, at));
   };
 }
 
@@ -67,7 +80,8 @@ std::string largest_of(const std::vector<std::string>& numbers) {
   return largest;
 }
 
-Scope::Scope(const Block& block, std::string where) : block_(block), where_(std::move(where)) {
+Scope::Scope(const Block& block, std::string where, std::optional<int> drawn)
+    : block_(block), where_(std::move(where)), drawn_(drawn) {
   for (int v = 0; v < values_of(block); ++v) varies_.push_back(varies_of(v));
   for (int v = 0; v < block.first(); ++v) units_.push_back(static_cast<int>(axes(v).size()) - 1);
   for (int v = block.first(); v < values_of(block); ++v)
@@ -78,6 +92,7 @@ std::vector<char> Scope::varies_of(int v) const {
   const Node* node = block_.node(v);
   if (node == nullptr) return std::vector<char>(axes(v).size(), 1);
   if (node->op == Op::scan) return {};
+  if (is_drawn() && errs_in_draws(*node)) return std::vector<char>(axes(v).size(), 1);  // every element by itself
   if (is_elementwise(node->op)) {
     std::vector<char> any(axes(v).size(), 0);
     for (const int a : node->args)
@@ -202,21 +217,35 @@ std::string Scope::formula(int v, const Indices& at) const {
       return fmt::format("((long)({}))", at[0]);
     case Op::real:
       return fmt::format("((double)({}))", written(node.args[0], at));
-    case Op::contract:
-      return fmt::format("(0.0 + {})", product(node, letters_of(contraction_from(says.spec).result, at)));
+    case Op::contract: {
+      const Letters letters = letters_of(contraction_from(says.spec).result, at);
+      if (is_drawn()) return added(any_sum_of(v), letters, "0.0", product(v, letters));
+      return fmt::format("(0.0 + {})", product(v, letters));
+    }
     default:
       if (!is_elementwise(node.op)) refuse(v, "no text is emitted for this operation yet");
       return arithmetic(node, v, at);
   }
 }
 
-/// An operation on elements.
+/// An operation on elements, as a draw has it where texts are a draw's.
 std::string Scope::arithmetic(const Node& node, int v, const Indices& at) const {
   if (const std::optional<int> i = product_in(v)) {
-    const Node& of = *block_.node(node.args[language::index(*i)]);
-    return fmt::format("({} + {})", written(node.args[language::index(1 - *i)], at),
-                       product(of, letters_of(contraction_from(of.attributes.spec).result, at)));
+    const int of = node.args[language::index(*i)];
+    const std::string start = written(node.args[language::index(1 - *i)], at);
+    const Letters letters = letters_of(contraction_from(block_.node(of)->attributes.spec).result, at);
+    if (is_drawn()) return added(any_sum_of(v), letters, start, product(of, letters));
+    return fmt::format("({} + {})", start, product(of, letters));
   }
+  if (!is_drawn() || !errs_in_draws(node)) return operation(node, v, at);
+  const std::string numbers = numbers_of(v, at);
+  if (node.op == Op::pow)
+    return fmt::format("power_off(draw, {}, {}, {})", numbers, written(node.args[0], at), written(node.args[1], at));
+  if (node.op == Op::exp) return fmt::format("exponential_off(draw, {}, {})", numbers, operation(node, v, at));
+  return fmt::format("rounded(draw, {}, 0, {})", numbers, operation(node, v, at));
+}
+
+std::string Scope::operation(const Node& node, int v, const Indices& at) const {
   std::vector<std::string> x;
   for (const int a : node.args) x.push_back(written(a, at));
   const bool absorb = node.attributes.absorb;
@@ -249,18 +278,26 @@ std::string Scope::arithmetic(const Node& node, int v, const Indices& at) const 
   return fmt::format("{}({})", function_of(node.op), fmt::join(x, ", "));
 }
 
-std::string Scope::product(const Node& contraction, const Letters& at) const {
-  const Contraction c = contraction_from(contraction.attributes.spec);
-  const std::string a = written(contraction.args[0], indices_from(c.left, at)),
-                    b = written(contraction.args[1], indices_from(c.right, at));
-  return contraction.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
+std::string Scope::product(int contraction, const Letters& at) const {
+  const Node& node = *block_.node(contraction);
+  const Contraction c = contraction_from(node.attributes.spec);
+  const auto operand = [&](int i, const std::string& letters) {
+    const int v = node.args[language::index(i)];
+    const Indices indices = indices_from(letters, at);
+    const std::string exact = written(v, indices);
+    if (!is_drawn()) return exact;
+    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, 1 + i), flat(axes(v), indices), exact);
+  };
+  const std::string a = operand(0, c.left), b = operand(1, c.right);
+  return node.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
 }
 
-/// The letters that are summed, outer ones first, as detail::indices_of has them: by the alphabet, and innermost what
-/// runs along numbers that lie side by side in both operands.
-std::string Scope::order_of(const Node& contraction) const {
+/// All letters, outer ones first, as detail::indices_of has them: by the alphabet, and innermost what runs along
+/// numbers that lie side by side. (Draws have operands row-major.)
+std::string Scope::loops_of(const Node& contraction) const {
   const Contraction c = contraction_from(contraction.attributes.spec);
   const auto is_unit = [&](const std::string& letters, int operand, char letter) {
+    if (is_drawn()) return !letters.empty() && letters.back() == letter;
     const std::size_t found = letters.find(letter);
     return found != std::string::npos && static_cast<int>(found) == unit(contraction.args[language::index(operand)]);
   };
@@ -278,15 +315,18 @@ std::string Scope::order_of(const Node& contraction) const {
   const auto best =
       std::max_element(list.begin(), list.end(), [&](char one, char other) { return worth(one) < worth(other); });
   if (best != list.end()) std::rotate(best, best + 1, list.end());
-  std::string gone;
-  for (const char letter : list)
-    if (summed.contains(letter)) gone += letter;
-  return gone;
+  return list;
 }
 
 std::optional<Sum> Scope::sum_of(int v) const {
+  if (block_.node(v) == nullptr || !is_real(v)) return std::nullopt;
+  Sum sum = any_sum_of(v);
+  return sum.gone.empty() ? std::nullopt : std::optional<Sum>(std::move(sum));
+}
+
+/// As sum_of, of what need not be one.
+Sum Scope::any_sum_of(int v) const {
   const Node* node = block_.node(v);
-  if (node == nullptr || !is_real(v)) return std::nullopt;
   Sum sum;
   sum.value = sum.base = v;
   if (const std::optional<int> i = product_in(v))
@@ -296,7 +336,10 @@ std::optional<Sum> Scope::sum_of(int v) const {
     const Contraction c = contraction_from(base.attributes.spec);
     for (std::size_t i = 0; i < c.left.size(); ++i) sum.axes[c.left[i]] = axes(base.args[0])[i];
     for (std::size_t i = 0; i < c.right.size(); ++i) sum.axes[c.right[i]] = axes(base.args[1])[i];
-    sum.kept = c.result, sum.gone = order_of(base);
+    sum.kept = c.result, sum.loops = loops_of(base);
+    for (const char letter : sum.loops)
+      if (sum.kept.find(letter) == std::string::npos) sum.gone += letter;
+    sum.is_dots = !sum.gone.empty() && sum.gone.back() == sum.loops.back();
   } else if (base.op == Op::sum) {
     const std::vector<Dim>& of = axes(base.args[0]);
     sum.is_plain = true;
@@ -306,15 +349,14 @@ std::optional<Sum> Scope::sum_of(int v) const {
       (static_cast<int>(i) == base.attributes.axis ? sum.gone : sum.kept) += letter;
     }
   }
-  return sum.gone.empty() ? std::nullopt : std::optional<Sum>(std::move(sum));
+  return sum;
 }
 
 std::string Scope::term(const Sum& sum, const Letters& at) const {
-  const Node& base = *block_.node(sum.base);
-  if (!sum.is_plain) return product(base, at);
+  if (!sum.is_plain) return product(sum.base, at);
   Indices indices;
   for (const auto& [letter, dim] : sum.axes) indices.push_back(at.at(letter));
-  return written(base.args[0], indices);
+  return written(block_.node(sum.base)->args[0], indices);
 }
 
 std::string Scope::start(const Sum& sum, Letters letters, const Indices& at) const {
@@ -326,13 +368,64 @@ std::string Scope::start(const Sum& sum, Letters letters, const Indices& at) con
 
 std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to) const {
   std::string loops;
+  std::size_t dot_begins = 0;
   for (std::size_t i = 0; i < sum.gone.size(); ++i) {
     const std::string s = fmt::format("s{}", i);
     loops += fmt::format("for (int {0} = {1}; {0} < {2}; ++{0}) ", s, sum.is_plain ? 1 : 0,
                          length_of(sum.axes.at(sum.gone[i])));
     letters[sum.gone[i]] = s;
+    if (sum.is_dots && is_drawn() && i + 2 == sum.gone.size()) dot_begins = loops.size();
   }
-  return fmt::format("{}{} += {};", loops, to, term(sum, letters));
+  if (!is_drawn()) return fmt::format("{}{} += {};", loops, to, term(sum, letters));
+  if (!sum.is_dots) return fmt::format("{}{} = {};", loops, to, added(sum, letters, to, term(sum, letters)));
+  return fmt::format("{}{{ Moments moments = {{}}; {}add_term(moments, s{}, {}); {} = {}; }}",
+                     loops.substr(0, dot_begins), loops.substr(dot_begins), sum.gone.size() - 1, term(sum, letters), to,
+                     with_dot(sum, letters, to, "moments"));
+}
+
+std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
+  const Node* node = block_.node(v);
+  if (!is_drawn() || node == nullptr || is_text(v)) return {};
+  const std::optional<int> i = product_in(v);
+  const int of = i ? node->args[language::index(*i)] : v;
+  const Node& errs = *block_.node(of);
+  std::vector<std::string> list;
+  const int parts = errs.op == Op::contract ? 3 : errs_in_draws(errs) ? 1 : 0;
+  for (int part = 0; part < parts; ++part)
+    list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), *drawn_, token,
+                               4 * of + part));
+  return list;
+}
+
+std::string Scope::numbers_of(int v, const Indices& at) const {
+  return fmt::format("{}, {}", key_name(v, 0), flat(axes(v), at));
+}
+
+/// Of the evaluator's loops: an index for every line that a dot runs along, and otherwise for every product.
+std::string Scope::numbers_of(const Sum& sum, const Letters& at) const {
+  std::string loops = sum.loops;
+  if (sum.is_dots) loops.pop_back();
+  std::vector<Dim> dims;
+  for (const char letter : loops) dims.push_back(sum.axes.at(letter));
+  return fmt::format("{}, {}", key_name(sum.base, 0), flat(dims, indices_from(loops, at)));
+}
+
+std::string Scope::added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const {
+  if (sum.is_plain)
+    return fmt::format("rounded(draw, {}, (unsigned)({}) - 1, {} + {})",
+                       numbers_of(sum.base, indices_from(sum.kept, at)), at.at(sum.gone[0]), to, term);
+  const auto has = [](const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; };
+  const Contraction c = contraction_from(block_.node(sum.base)->attributes.spec);
+  const bool is_free = !sum.loops.empty() && has(c.left, sum.loops.back()) != has(c.right, sum.loops.back());
+  if (is_free && sum.loops.back() != c.result.back())
+    refuse(sum.base, "adds lines that do not lie side by side, and no text is emitted for that in draws yet");
+  return fmt::format("{}(draw, {}, {}, {})", is_free ? "add_scaled" : "add_product", numbers_of(sum, at), to, term);
+}
+
+std::string Scope::with_dot(const Sum& sum, const Letters& at, const std::string& to,
+                            const std::string& moments) const {
+  return fmt::format("add_dot(draw, {}, {}, {}, {})", numbers_of(sum, at), to, moments,
+                     length_of(sum.axes.at(sum.gone.back())));
 }
 
 void Scope::refuse(int v, const std::string& why) const {

@@ -27,6 +27,8 @@ using Letters = std::map<char, std::string>;
 
 /// "n_K", or "2".
 std::string length_of(const Dim& dim);
+/// "((long)(t)) * n_K + k": where an element lies among those of an array, row-major.
+std::string flat(const std::vector<Dim>& axes, const Indices& at);
 /// "1L * n_K * n_V"
 std::string count_of(const std::vector<Dim>& axes);
 /// Numbers that lie row-major behind a pointer.
@@ -48,14 +50,20 @@ struct Sum {
   bool is_plain = false;    ///< of numbers, not of products: begins with the first one
   std::map<char, Dim> axes;
   std::string kept, gone;  ///< letters of the result, and those that are summed, outer ones first
+  std::string loops;       ///< of products: all letters, outer ones first
+  bool is_dots = false;    ///< of products: the innermost letter is summed
 };
 
 class Scope {
  public:
-  /// `where` names the block in messages. Keeps a reference to it.
-  Scope(const Block& block, std::string where);
+  /// `where` names the block in messages. Keeps a reference to it. `drawn`: the block's number where texts are those of
+  /// a draw (PerturbedArithmetic::Place).
+  Scope(const Block& block, std::string where, std::optional<int> drawn = {});
 
   const Block& block() const { return block_; }
+  bool is_drawn() const { return drawn_.has_value(); }
+  /// Statements that declare the keys of the random numbers that the computation of v needs at that token.
+  std::vector<std::string> keys_of(int v, const std::string& token) const;
   const std::vector<Dim>& axes(int v) const { return block_.type(v).axes; }
   bool is_real(int v) const { return block_.type(v).kind == Kind::real; }
   /// Whether elements along each axis may differ: others only repeat.
@@ -92,6 +100,13 @@ class Scope {
   std::string start(const Sum& sum, Letters letters, const Indices& at) const;
   /// "for (int s0 = 0; ...) to += term;"
   std::string chain(const Sum& sum, Letters letters, const std::string& to) const;
+  // Of a draw:
+  /// `to` and one term more, of a sum that is no dot.
+  std::string added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const;
+  /// `to` and the dot whose terms have these moments.
+  std::string with_dot(const Sum& sum, const Letters& at, const std::string& to, const std::string& moments) const;
+  /// An element's random numbers come from that key and index: "key7_0, (long)(i)".
+  std::string numbers_of(int v, const Indices& at) const;
 
   /// Throws InputError, one sentence that names the node.
   [[noreturn]] void refuse(int v, const std::string& why) const;
@@ -101,11 +116,15 @@ class Scope {
   std::optional<int> product_in(int v) const;
   Indices through(const Node& view, Indices at) const;
   std::string arithmetic(const Node& node, int v, const Indices& at) const;
-  std::string product(const Node& contraction, const Letters& at) const;
-  std::string order_of(const Node& contraction) const;
+  std::string operation(const Node& node, int v, const Indices& at) const;
+  Sum any_sum_of(int v) const;
+  std::string product(int contraction, const Letters& at) const;
+  std::string loops_of(const Node& contraction) const;
+  std::string numbers_of(const Sum& sum, const Letters& at) const;
 
   const Block& block_;
   std::string where_;
+  std::optional<int> drawn_;
   std::vector<std::vector<char>> varies_;
   std::vector<int> units_;  ///< of parameters
   std::set<int> inside_;

@@ -5,10 +5,10 @@
 
 namespace assay::language::device {
 
-Step::Step(const Node& scan, const Scope& outer, std::string where, std::string name, Shared& shared)
-    : scan_(scan),
+Step::Step(int v, const Scope& outer, std::string where, std::string name, Shared& shared)
+    : scan_(*outer.block().node(v)),
       outer_(outer),
-      scope_(*scan.attributes.body, std::move(where)),
+      scope_(*scan_.attributes.body, std::move(where), outer.is_drawn() ? std::optional(v + 1) : std::nullopt),
       name_(std::move(name)),
       shared_(shared) {
   const Block& body = scope_.block();
@@ -18,8 +18,8 @@ Step::Step(const Node& scan, const Scope& outer, std::string where, std::string 
       if (next >= body.first()) scope_.put_unit(p, scope_.unit(next));
       continue;
     }
-    const int unit = outer.unit(scan.args[index(p)]);
-    scope_.put_unit(p, p < carry() + scan.attributes.xs ? unit - 1 : unit);
+    const int unit = outer.unit(scan_.args[index(p)]);
+    scope_.put_unit(p, p < carry() + scan_.attributes.xs ? unit - 1 : unit);
   }
 }
 

@@ -26,8 +26,8 @@ struct Shared {
 
 class Step {
  public:
-  /// The step of a scan in `outer`. `name` starts the names of its values. Keeps references to all of them.
-  Step(const Node& scan, const Scope& outer, std::string where, std::string name, Shared& shared);
+  /// The step of scan v in `outer`. `name` starts the names of its values. Keeps references to all of them.
+  Step(int v, const Scope& outer, std::string where, std::string name, Shared& shared);
 
   Scope& scope() { return scope_; }
   const Scope& scope() const { return scope_; }
@@ -88,6 +88,8 @@ class Step {
   void compute_plain(int v);
   void compute_loop(const Dim& row, const std::vector<int>& values);
   void compute_by_columns(int v);
+  void add_rows(int v, const Names& names);
+  std::string sum_of_stage(const Sum& sum, const Names& names) const;
 
   const Node& scan_;
   const Scope& outer_;

@@ -94,6 +94,8 @@ void Step::over_state(int state, const std::function<std::string(const Indices&)
 
 void Step::compute() {
   for (const int v : need_)
+    for (std::string& key : scope_.keys_of(v, "(unsigned)t")) line(std::move(key));
+  for (const int v : need_)
     if (work(v) == Work::param && v >= carry()) load(v);
   int top = 0;
   for (const int v : need_) top = std::max(top, level_.at(v));
@@ -173,15 +175,13 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
       const Sum& sum = sums_.at(v);
       line(fmt::format("OWN(sum{}, {}, c, {});", v, columns(),
                        sum.start >= 0 ? scope_.written(sum.start, indices(sum.start, names)) : "0.0"));
+      if (scope_.is_drawn() && sum.is_dots) line(fmt::format("OWN_MOMENTS(moments{}, {});", v, columns()));
     }
   line(fmt::format("FOR_TILE(r, {}, c, {}) {{", length_of(row), columns()));
   std::vector<std::string> at_the_end;
   for (const int v : values) {
     if (work(v) == Work::by_rows) {
-      const Sum& sum = sums_.at(v);
-      const std::string term = scope_.term(sum, letters(sum, names));
-      line(sum.is_plain ? fmt::format("sum{0} OF(c) = r == 0 ? {1} : sum{0} OF(c) + {1};", v, term)
-                        : fmt::format("sum{} OF(c) += {};", v, term));
+      add_rows(v, names);
       continue;
     }
     line(fmt::format("const double t{} = {};", v, scope_.formula(v, indices(v, names))));
@@ -195,7 +195,10 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
   for (const int v : values) {
     if (work(v) == Work::by_rows) {
       add_vector(v, *column_);
-      line(fmt::format("EACH(c, {}) {}[c] = sum{} OF(c);", columns(), name(v), v));
+      std::string whole = fmt::format("sum{} OF(c)", v);
+      if (const Sum& sum = sums_.at(v); scope_.is_drawn() && sum.is_dots)
+        whole = scope_.with_dot(sum, letters(sum, names), whole, fmt::format("moments{} OF(c)", v));
+      line(fmt::format("EACH(c, {}) {}[c] = {};", columns(), name(v), whole));
       scope_.put(v, vector_place(v, name(v)));
       is_dirty_ = true;
       continue;
@@ -204,6 +207,32 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
     if (kept_.contains(v)) scope_.put(v, matrix_place(v, name(v)));
     if (in_place_.contains(v)) scope_.put(v, matrix_place(v, name(in_place_.at(v))));
   }
+}
+
+/// The next term of a sum over rows.
+void Step::add_rows(int v, const Names& names) {
+  const Sum& sum = sums_.at(v);
+  const Letters at = letters(sum, names);
+  const std::string to = fmt::format("sum{} OF(c)", v), term = scope_.term(sum, at);
+  if (scope_.is_drawn() && sum.is_dots)
+    line(fmt::format("add_term(moments{} OF(c), r, {});", v, term));
+  else if (sum.is_plain)
+    line(fmt::format("{0} = r == 0 ? {1} : {2};", to, term,
+                     scope_.is_drawn() ? scope_.added(sum, at, to, term) : to + " + " + term));
+  else if (scope_.is_drawn())
+    line(fmt::format("{} = {};", to, scope_.added(sum, at, to, term)));
+  else
+    line(fmt::format("{} += {};", to, term));
+}
+
+/// The statements that add a row of the stage to `sum`, in a draw.
+std::string Step::sum_of_stage(const Sum& sum, const Names& names) const {
+  const Letters at = letters(sum, names);
+  const std::string term = fmt::format("stage[r * ({} + 1) + c]", columns());
+  const std::string loop = fmt::format("for (int c = {}; c < {}; ++c)", sum.is_plain ? 1 : 0, columns());
+  if (!sum.is_dots) return fmt::format("{} sum = {};", loop, scope_.added(sum, at, "sum", term));
+  return fmt::format("Moments moments = {{}}; {} add_term(moments, c, {}); sum = {};", loop, term,
+                     scope_.with_dot(sum, at, "sum", "moments"));
 }
 
 /// A sum over columns: terms go through shared memory, some rows at a time. A thread a row adds them up; of a number
@@ -225,16 +254,25 @@ void Step::compute_by_columns(int v) {
                    scope_.term(sum, letters(sum, names))));
   line("MEET;");
   if (is_number) {
-    line(fmt::format("for (int r = 0; r < rows; ++r) for (int c = 0; c < {0}; ++c) {1} += stage[r * ({0} + 1) + c];",
-                     columns(), name(v)));
+    if (scope_.is_drawn())
+      line(fmt::format("for (int r = 0; r < rows; ++r) {{ double sum = {0}; {1} {0} = sum; }}", name(v),
+                       sum_of_stage(sum, names)));
+    else
+      line(fmt::format("for (int r = 0; r < rows; ++r) for (int c = 0; c < {0}; ++c) {1} += stage[r * ({0} + 1) + c];",
+                       columns(), name(v)));
     scope_.put(v, [own = name(v)](const Indices&) { return own; });
   } else {
     const std::string start = sum.is_plain    ? fmt::format("stage[r * ({} + 1)]", columns())
                               : sum.start < 0 ? "0.0"
                                               : scope_.written(sum.start, indices(sum.start, names));
-    line(fmt::format("EACH(r, rows) {{ double sum = {}; for (int c = {}; c < {}; ++c)", start, sum.is_plain ? 1 : 0,
-                     columns()));
-    line(fmt::format("sum += stage[r * ({} + 1) + c]; {}[first + r] = sum; }}", columns(), name(v)));
+    if (scope_.is_drawn()) {
+      line(fmt::format("EACH(r, rows) {{ double sum = {}; {} {}[first + r] = sum; }}", start, sum_of_stage(sum, names),
+                       name(v)));
+    } else {
+      line(fmt::format("EACH(r, rows) {{ double sum = {}; for (int c = {}; c < {}; ++c)", start, sum.is_plain ? 1 : 0,
+                       columns()));
+      line(fmt::format("sum += stage[r * ({} + 1) + c]; {}[first + r] = sum; }}", columns(), name(v)));
+    }
     scope_.put(v, vector_place(v, name(v)));
   }
   line("MEET; }");

@@ -55,6 +55,7 @@ struct LaneGroups {
 /// The values of the block's results. Numbers that do not exist are NaN and travel. Throws Undecided where enclosures
 /// do not decide a comparison, Divided where the lanes of a pack want different ones, and Refusal if integers overflow.
 /// `culprit` is asked for in a second run alone: it costs a look at every number.
+/// In a draw (PerturbedArithmetic) random numbers are those of the head and the block of the place where it is.
 template <class S>
 std::vector<Value<S>> evaluate(const Block& block, std::vector<Value<S>> args, const Sizes& sizes,
                                std::optional<Culprit>* culprit = nullptr, const LaneGroups& lanes = {});

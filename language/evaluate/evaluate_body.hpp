@@ -72,7 +72,9 @@ template <class S>
 class Interpreter {
  public:
   Interpreter(const Sizes& sizes, std::optional<Culprit>* culprit, const LaneGroups& lanes = {})
-      : sizes_(sizes), culprit_(culprit), lanes_(lanes) {}
+      : sizes_(sizes), culprit_(culprit), lanes_(lanes) {
+    if (const PerturbedArithmetic* draw = draw_of<S>()) place_ = draw->place();
+  }
 
   /// The values that are there are `values`' and `known`'s; of the others those that are `wanted`.
   std::vector<Value<S>> run(const Block& block, std::vector<Value<S>> values,
@@ -90,6 +92,7 @@ class Interpreter {
         std::vector<V> mine;
         const Operands operands = operands_of(block, n, values, mine);
         const std::vector<V>* const others = std::exchange(mine_, &mine);
+        go_to(static_cast<int>(v));
         values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
@@ -142,6 +145,11 @@ class Interpreter {
                         : operands[static_cast<std::size_t>(again - node.args.begin())];
     }
     return operands;
+  }
+  /// Random numbers of a draw are those of that value of the block from here on.
+  void go_to(int v) {
+    place_.node = static_cast<std::uint32_t>(v);
+    if (PerturbedArithmetic* draw = draw_of<S>()) draw->go_to(place_);
   }
   static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy || v.product; }
 
@@ -259,14 +267,22 @@ class Interpreter {
   static V map(const V& x, F&& f) {
     std::vector<R> out;
     out.reserve(x.layout.count());
-    walk<1>({&x.layout}, [&](std::size_t, const auto& at) { out.push_back(f(x, at[0])); });
+    PerturbedArithmetic* const draw = draw_of<S>();
+    walk<1>({&x.layout}, [&](std::size_t n, const auto& at) {
+      if (draw != nullptr) draw->at_element(n);
+      out.push_back(f(x, at[0]));
+    });
     return V::of(x.layout, std::move(out));
   }
   template <class R, class F>
   static V zip(const V& x, const V& y, F&& f) {
     std::vector<R> out;
     out.reserve(x.layout.count());
-    walk<2>({&x.layout, &y.layout}, [&](std::size_t, const auto& at) { out.push_back(f(x, y, at[0], at[1])); });
+    PerturbedArithmetic* const draw = draw_of<S>();
+    walk<2>({&x.layout, &y.layout}, [&](std::size_t n, const auto& at) {
+      if (draw != nullptr) draw->at_element(n);
+      out.push_back(f(x, y, at[0], at[1]));
+    });
     return V::of(x.layout, std::move(out));
   }
 
@@ -286,10 +302,18 @@ class Interpreter {
 
   /// The sum of a value and a contraction.
   V plus_product(const V& x, const Product<S>& p) {
-    if (x.product) return plus_product(contract(x.product->how, x.product->left, x.product->right), p);
+    const auto sum = static_cast<int>(place_.node);
+    if (x.product) {
+      go_to(x.product->value);
+      const V product = contract(x.product->how, x.product->left, x.product->right);
+      go_to(sum);
+      return plus_product(product, p);
+    }
     const Holes holes = holes_in(p.how, p.left, p.right);
-    if (holes == Holes::none) return contract<Holes::none>(contraction_from(p.how.spec), p.left, p.right, &x);
+    go_to(p.value);
+    if (holes == Holes::none) return contract_whole(contraction_from(p.how.spec), p.left, p.right, &x);
     const V product = contract(p.how, p.left, p.right);
+    go_to(sum);
     return zip<S>(x, product,
                   [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
   }
@@ -301,7 +325,9 @@ class Interpreter {
     if (x.product) return plus_product(y, *x.product);
     if (y.product) return plus_product(x, *y.product);
     std::vector<S> out = numbers_taken(x);
+    PerturbedArithmetic* const draw = draw_of<S>();
     walk<1>({&y.layout}, [&](std::size_t n, const auto& at) {
+      if (draw != nullptr) draw->at_element(n);
       S& to = out[n];
       const S& by = y.real(at[0]);
       if (exchanged)
@@ -334,12 +360,22 @@ class Interpreter {
     return product;
   }
 
+  /// The products of stored states, which are operands.
+  static V products_of_states(const V& a, const V& b, bool absorb) {
+    using Part = PerturbedArithmetic::Part;
+    return zip<S>(as_read(a, Part::left), as_read(b, Part::right),
+                  [absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+                    return absorb && is_zero(x.real(i)) ? S(0) : product_of_states(x.real(i), y.real(j));
+                  });
+  }
+
   V arithmetic(const Node& node, const Operands& a) {
     const Op op = node.op;
     const bool absorb = node.attributes.absorb;
-    const bool of_states = op == Op::mul && are_stored_states(a);
+    if constexpr (!Several<S>)
+      if (op == Op::mul && are_stored_states(a)) return products_of_states(*a[0], *a[1], absorb);
     if constexpr (goes_in_place<S>)  // unless somebody looks at what the operands were
-      if (culprit_ == nullptr && !of_states && a.size() == 2 && a[0] != a[1] &&
+      if (culprit_ == nullptr && a.size() == 2 && a[0] != a[1] &&
           (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {
         // Sums and products go where there is room.
         const bool exchanged = op != Op::sub && !absorb && a[0]->reals && !a[0]->layout.is_dense();
@@ -349,11 +385,10 @@ class Interpreter {
       return map<S>(*a[0], [op](const V& x, std::ptrdiff_t i) {
         return defined<S>([op](const S& one) { return function<S>(op, one); }, x.real(i));
       });
-    return zip<S>(*a[0], *a[1], [op, absorb, of_states](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+    return zip<S>(*a[0], *a[1], [op, absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
       const S& one = x.real(i);
       if constexpr (!Several<S>)
         if (absorb && is_zero(one)) return S(0);
-      if (of_states) return product_of_states(one, y.real(j));
       S result = defined<S>([op](const S& p, const S& q) { return function<S>(op, p, q); }, one, y.real(j));
       if constexpr (Several<S>)
         if (absorb) return absorbed(one, result);
@@ -468,7 +503,9 @@ class Interpreter {
     const std::vector<R>& from = numbers_of<R>(x);
     std::vector<R> out;
     out.reserve(rest.count());
-    walk<1>({&rest}, [&](std::size_t, const auto& at) {
+    PerturbedArithmetic* const draw = draw_of<R>();
+    walk<1>({&rest}, [&](std::size_t here, const auto& at) {
+      if (draw != nullptr) draw->at_element(here);
       R total = n > 0 ? from[static_cast<std::size_t>(at[0])] : R(0);
       for (int i = 1; i < n; ++i) total = added(total, from[static_cast<std::size_t>(at[0] + step * i)]);
       out.push_back(std::move(total));
@@ -493,9 +530,13 @@ class Interpreter {
     const int n = x.layout.length[0];
     const std::size_t row = n > 0 ? out.size() / static_cast<std::size_t>(n) : 0;
     walk<1>({&x.layout}, [&](std::size_t i, const auto& at) { out[i] = x.real(at[0]); });
+    PerturbedArithmetic* const draw = draw_of<S>();
     for (int t = 1; t < n; ++t) {
       const auto to = static_cast<std::size_t>(reverse ? n - 1 - t : t), from = reverse ? to + 1 : to - 1;
-      for (std::size_t i = 0; i < row; ++i) out[to * row + i] = added(out[to * row + i], out[from * row + i]);
+      for (std::size_t i = 0; i < row; ++i) {
+        if (draw != nullptr) draw->at_element(to * row + i);
+        out[to * row + i] = added(out[to * row + i], out[from * row + i]);
+      }
     }
     return V::of(x.layout, std::move(out));
   }
@@ -624,9 +665,9 @@ class Interpreter {
   /// What numbers that do not exist do to sums of products.
   enum class Holes { none, undefined, absorbed };
 
-  static V product(const Attributes& at, const V& a, const V& b) {
+  V product(const Attributes& at, const V& a, const V& b) const {
     V later;
-    later.product = std::make_shared<const Product<S>>(Product<S>{at, a, b});
+    later.product = std::make_shared<const Product<S>>(Product<S>{at, a, b, static_cast<int>(place_.node)});
     return later;
   }
 
@@ -653,7 +694,7 @@ class Interpreter {
     const Contraction c = contraction_from(at.spec);
     switch (holes_in(at, a, b)) {
       case Holes::none:
-        return contract<Holes::none>(c, a, b);
+        return contract_whole(c, a, b);
       case Holes::undefined:
         return contract<Holes::undefined>(c, a, b);
       default:
@@ -661,7 +702,36 @@ class Interpreter {
     }
   }
 
-  /// To `first`, if it is there, the sums are added.
+  /// An operand as contractions of a draw read it, row-major; elsewhere as it is.
+  static V as_read(const V& x, [[maybe_unused]] PerturbedArithmetic::Part part) {
+    if constexpr (std::is_same_v<S, Emulated>) {
+      const PerturbedArithmetic* draw = PerturbedArithmetic::current();
+      const std::size_t n = x.layout.count();
+      if (draw == nullptr || n == 0) return x;
+      Strides rows = x.layout.dense();
+      rows.offset = x.layout.offset;
+      const bool lies_so = rows == x.layout;
+      if (lies_so && !draw->errs_in_operands()) return x;
+      std::vector<S> in_rows;
+      if (!lies_so) {
+        in_rows.reserve(n);
+        walk<1>({&x.layout}, [&](std::size_t, const auto& at) { in_rows.push_back(x.real(at[0])); });
+        if (!draw->errs_in_operands()) return V::of(x.layout, std::move(in_rows));
+      }
+      std::vector<S> read(n);
+      draw->reads(part, &(lies_so ? x.real(x.layout.offset) : in_rows.front()).value, n, &read.front().value);
+      return V::of(x.layout, std::move(read));
+    }
+    return x;
+  }
+
+  /// Of operands that have no holes. To `first`, if it is there, the sums are added.
+  V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
+    if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
+    using Part = PerturbedArithmetic::Part;
+    return contract<Holes::none>(c, as_read(a, Part::left), as_read(b, Part::right), first);
+  }
+
   template <Holes holes>
   V contract(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     std::vector<detail::Index> indices = detail::indices_of(c, a, b);
@@ -762,6 +832,7 @@ class Interpreter {
     walk<1>({&b.layout}, [&](std::size_t, const auto& i) { from.push_back(b.real(i[0])); });
     for (std::size_t first = 0; first < out.size(); first += n * columns)
       for (std::size_t c = 0; c < columns; ++c) {
+        if (PerturbedArithmetic* draw = draw_of<S>()) draw->at_element(1 + first + c);  // factors have element 0's
         std::vector<S> x;
         for (std::size_t i = 0; i < n; ++i) x.push_back(from[first + i * columns + c]);
         factors.each[first / (n * columns)]->solve(x, at.absorb);
@@ -779,7 +850,9 @@ class Interpreter {
     const int n = s.layout.length[Strides::at(last)];
     std::vector<S> out;
     out.reserve(softmax ? s.layout.count() : rest.count());
-    walk<2>({&rest, &mask}, [&](std::size_t, const auto& at) {
+    PerturbedArithmetic* const draw = draw_of<S>();
+    walk<2>({&rest, &mask}, [&](std::size_t here, const auto& at) {
+      if (draw != nullptr) draw->at_element(here);
       std::vector<S> x;
       std::vector<int> where;
       bool open = false;
@@ -1119,6 +1192,13 @@ class Interpreter {
     std::vector<std::vector<V>> states_;
   };
 
+  /// The number of the body of the scan at that place: of one of the program's own scans, the one after its value's.
+  static std::uint32_t body_at(const PerturbedArithmetic::Place& scan) {
+    if (scan.block == 0) return scan.node + 1;
+    const RandomBits nested{(std::uint64_t{scan.block} << 32) | scan.token};
+    return static_cast<std::uint32_t>(nested.at(scan.node)) | (std::uint32_t{1} << 31);
+  }
+
   V scan(const Node& node, const Operands& a) {
     const auto carry = static_cast<std::size_t>(node.attributes.carry);
     Reading reading = reading_of(node, a);
@@ -1143,16 +1223,18 @@ class Interpreter {
       }
     }
     Carried c = carried(reading, std::move(state));
+    const PerturbedArithmetic::Place place = place_;
+    place_.block = body_at(place);
     for (int n = done; n < T; ++n) {
       const int t = reading.token(n);
-      token_ = outer < 0 ? t : outer;
+      token_ = outer < 0 ? t : outer, place_.token = static_cast<std::uint32_t>(t);
       if (replay) replay->enter(n, c);
       const std::vector<V> out = step(reading, c, t, true);
       if (replay) replay->leave(c);
       for (std::size_t i = 0; i < out.size(); ++i)
         if (lazy[carry + i] == 0) rows[i].take(out[i], t);
     }
-    token_ = outer;
+    token_ = outer, place_ = place;
     std::vector<V> results = std::move(c.state);
     for (std::size_t i = carry; i < node.types.size(); ++i) {
       if (lazy[i] == 0) {
@@ -1206,6 +1288,7 @@ class Interpreter {
   std::optional<Culprit>* culprit_;
   bool undefined_found_ = false;
   int token_ = -1;
+  PerturbedArithmetic::Place place_;                         ///< of the value that is computed
   const std::vector<V>* mine_ = nullptr;                     ///< operands that nobody reads again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
   std::map<const Block*, ScoreMasks> masks_;

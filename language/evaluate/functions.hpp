@@ -11,6 +11,7 @@
 #include "oracles/scalars/emulated.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "oracles/scalars/sized.hpp"
+#include "reference/errors/carried_error.hpp"
 #include "reference/errors/elementary.hpp"
 
 namespace assay::language {
@@ -97,11 +98,19 @@ S defined(F&& f, const X&... x) {
   return f(x...);
 }
 
+/// The draw that numbers of this scalar are part of, on this thread, or null.
+template <class S>
+PerturbedArithmetic* draw_of() {
+  if constexpr (std::is_same_v<S, Emulated>)
+    return PerturbedArithmetic::current();
+  else
+    return nullptr;
+}
+
 /// The value of a W2, as one operation of a machine's scalar leaves it.
 template <class S>
 S rounded_once(double x) {
-  if constexpr (std::is_same_v<S, Emulated>)
-    if (PerturbedArithmetic* perturbed = PerturbedArithmetic::current()) return perturbed->operation(x);
+  if (PerturbedArithmetic* draw = draw_of<S>()) return draw->operation(x);
   return x;
 }
 
@@ -295,7 +304,11 @@ S shift_near(const S& top) {
     return isfinite(top) ? top : S(0);
   } else {
     const double near = to_double(top);
-    return std::isfinite(near) ? S(near) : S(0);
+    if (std::isfinite(near)) return S(near);
+    if (!is_sound(top)) return S(0);
+    S middle = top;  // beyond the doubles
+    if constexpr (Enclosure<S>) S::take_joint_error(&middle, 1);
+    return middle;
   }
 }
 

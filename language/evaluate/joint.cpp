@@ -195,18 +195,6 @@ class Candidate {
     return at[v] = b.emit(node.op, std::move(args), node.attributes);
   }
 
-  static int zero(Builder& b, const Type& type) {
-    Attributes nothing;
-    nothing.fraction = "0";
-    int v = b.emit(Op::const_, {}, nothing);
-    for (std::size_t i = 0; i < type.axes.size(); ++i) {
-      Attributes along;
-      along.dim = type.axes[i], along.axis = static_cast<int>(i);
-      v = b.emit(Op::expand, {v}, along);
-    }
-    return v;
-  }
-
   int direction(Builder& b, int v, std::map<int, int>& at) const {
     const Node& node = *body_.node(v);
     const bool sums = any_of(node.op, {Op::add, Op::sub});
@@ -217,7 +205,7 @@ class Candidate {
     for (std::size_t i = 0; i < node.args.size(); ++i) {
       const int a = node.args[i];
       const bool still = !moves(a);
-      args.push_back(!still ? at.at(a) : node.op == Op::select && i > 0 ? zero(b, node.types[0]) : constant(b, a, at));
+      args.push_back(!still ? at.at(a) : node.op == Op::select && i > 0 ? b.zeros(node.types[0]) : constant(b, a, at));
     }
     return b.emit(node.op, std::move(args), node.attributes);
   }

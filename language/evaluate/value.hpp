@@ -135,6 +135,7 @@ template <class S>
 struct Product {
   const Attributes& how;
   Value<S> left, right;
+  int value = 0;  ///< which one of its block it is
 };
 
 }  // namespace assay::language

@@ -205,6 +205,18 @@ int Builder::emit(Op op, std::vector<int> args, Attributes attributes) {
   return v;
 }
 
+int Builder::zeros(const Type& of) {
+  Attributes nothing;
+  nothing.fraction = "0";
+  int v = emit(Op::const_, {}, nothing);
+  for (std::size_t i = 0; i < of.axes.size(); ++i) {
+    Attributes along;
+    along.dim = of.axes[i], along.axis = static_cast<int>(i);
+    v = emit(Op::expand, {v}, along);
+  }
+  return v;
+}
+
 void Builder::mark_added() {
   std::vector<int> uses(block_.last_use.size(), 0);
   for (const Node& node : block_.nodes)

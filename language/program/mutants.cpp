@@ -42,6 +42,16 @@ Make as(Op op, Attributes attributes = {}) {
   return [op, attributes](Builder& b, const std::vector<int>& a) { return b.emit(op, a, attributes); };
 }
 
+/// A single value at every place of these axes.
+int spread(Builder& b, int value, const std::vector<Dim>& axes) {
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    Attributes along;
+    along.axis = static_cast<int>(i), along.dim = axes[i];
+    value = b.emit(Op::expand, {value}, along);
+  }
+  return value;
+}
+
 void terms(const Node& node, const std::string& name, const Tell& tell) {
   const bool drops_second = any_of(node.op, {Op::add, Op::mul, Op::sub, Op::div});
   if (drops_second) tell(name + ": only operand 1 is left", operand(0));
@@ -61,14 +71,7 @@ void masks(const Node& node, const Block& block, const std::string& name, const 
   tell(name + ": mask ignored", [&](Builder& b, const std::vector<int>& a) {
     Attributes yes;
     yes.truth = true;
-    int all = b.emit(Op::const_, {}, yes);
-    const std::vector<Dim>& axes = block.type(node.args[1]).axes;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      Attributes along;
-      along.axis = static_cast<int>(i), along.dim = axes[i];
-      all = b.emit(Op::expand, {all}, along);
-    }
-    return b.emit(node.op, {a[0], all});
+    return b.emit(node.op, {a[0], spread(b, b.emit(Op::const_, {}, yes), block.type(node.args[1]).axes)});
   });
 }
 
@@ -221,6 +224,11 @@ void unusual_node(const Node& node, const std::vector<int>& steps, const Tell& t
     tell("operand 2 twice", [op](Builder& b, const std::vector<int>& a) {
       return b.emit(op, {b.emit(op, {a[0], a[1]}), a[1]});
     });
+  if (node.types[0].axes.empty() && !node.args.empty())
+    tell("squared", [&node](Builder& b, const std::vector<int>& a) {
+      const int value = b.emit(node.op, a, node.attributes);
+      return b.emit(Op::mul, {value, value});
+    });
   if (op == Op::sub) {
     tell("operands exchanged", [](Builder& b, const std::vector<int>& a) { return b.emit(Op::sub, {a[1], a[0]}); });
     tell("without operand 1", [](Builder& b, const std::vector<int>& a) { return b.emit(Op::neg, {a[1]}); });
@@ -262,12 +270,7 @@ void other_sums(const Node& node, const Block& block, const Tell& tell) {
   tell("mean for the sum", [&node, dim](Builder& b, const std::vector<int>& a) {
     Attributes along;
     along.dim = dim;
-    int count = b.emit(Op::real, {b.emit(Op::size, {}, along)});
-    const std::vector<Dim>& axes = node.types[0].axes;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      along.axis = static_cast<int>(i), along.dim = axes[i];
-      count = b.emit(Op::expand, {count}, along);
-    }
+    const int count = spread(b, b.emit(Op::real, {b.emit(Op::size, {}, along)}), node.types[0].axes);
     return b.emit(Op::div, {b.emit(node.op, a, node.attributes), count});
   });
 }
@@ -349,6 +352,18 @@ std::set<int> made_of(const Block& block, const Node& node) {
 }
 bool is_real(const Block& block, int v) { return block.types(v).size() == 1 && block.type(v).kind == Kind::real; }
 
+/// Products and differences with a number too much that multiplies or divides them.
+void scaled_once_more(const Node& node, const Block& block, const Tell& tell) {
+  if (!any_of(node.op, {Op::contract, Op::sub})) return;
+  for (int p = 0; p < block.first(); ++p)
+    for (const Op by : {Op::mul, Op::div})
+      if (is_real(block, p) && block.type(p).axes.empty())
+        tell(text(name_of(by), " by parameter ", p), [&node, p, by](Builder& b, const std::vector<int>& a) {
+          const int value = b.emit(node.op, a, node.attributes);
+          return b.emit(by, {value, spread(b, p, node.types[0].axes)});
+        });
+}
+
 /// A factor of one term that multiplies the other one, too: a (S + w) for a S + w.
 void distributed(const Block& block, std::size_t n, const std::string& where, const Found& found) {
   const Node& node = block.nodes[n];
@@ -380,18 +395,22 @@ void unusual(const Block& block, std::size_t n, const std::string& where, const 
   };
   unusual_node(node, steps, tell);
   other_sums(node, block, tell);
+  scaled_once_more(node, block, tell);
   distributed(block, n, where, found);
   for (std::size_t k = 0; k < node.args.size(); ++k) {
     const int v = node.args[k];
     for (int p = 0; v < block.first() && p < block.first(); ++p)
       if (p != v && block.type(p) == block.type(v))
         offer(found, text(where, " reads parameter ", p, " for ", v), [&] { return rewired(block, n, k, p); });
+    for (int made = block.first(); made < block.first() + static_cast<int>(n) && is_real(block, v); ++made)
+      if (is_real(block, made) && block.type(made) == block.type(v) && made_of(block, *block.node(made)).contains(v))
+        offer(found, text(where, " reads ", made, ", made of ", v), [&] { return rewired(block, n, k, made); });
   }
   for (const int v : made_of(block, node)) {
-    if (v < block.first() || !is_real(block, v)) continue;
+    if (v < block.first() || block.types(v).size() != 1) continue;
     const Node& value = *block.node(v);
     for (const int by : made_of(block, value)) {
-      if (!is_real(block, by) || block.type(by) != block.type(v)) continue;
+      if (block.types(by).size() != 1 || block.type(by) != block.type(v)) continue;
       offer(found, text(where, " of ", by, " for ", v), [&] {
         return read_through(block, n, v, [by](Builder&, const std::vector<int>& values) { return values[index(by)]; });
       });

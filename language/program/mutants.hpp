@@ -19,8 +19,9 @@ struct Mutant {
 std::vector<Mutant> mutants_of(const Program& program);
 
 /// Others that a wrong answer may come from: an operand twice, or the other way round; a value in the place of another
-/// that is made of it, wherever one node is made of it; another parameter; a mean or a root for a sum; a factor of one
-/// term in the other, too; a system solved twice, by its diagonal, or by so many steps of conjugate gradients.
+/// that is made of it, wherever one node is made of it, or that it is made of; another parameter; a mean or a root for
+/// a sum; a factor of one term in the other, too, or one too much; the square of a number; a system solved twice, by
+/// its diagonal, or by so many steps of conjugate gradients.
 std::vector<Mutant> further_mutants_of(const Program& program, const std::vector<int>& steps);
 
 }  // namespace assay::language

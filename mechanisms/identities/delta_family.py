@@ -85,9 +85,9 @@ def before(a, first=0):
     return shift(a) + first * one_hot(0, a.shape[0])
 
 
-def momentum_chunk(x, C):
+def momentum_chunk(x, C, rule=coefficients):
     """Section 2.5."""
-    gamma, rho, a, b, m = coefficients(x, C)
+    gamma, rho, a, b, m = rule(x, C)
     column = lambda g: g[:, None]
     L = shift(gamma) * x.eta * (x.p @ x.k.T)
     E = substituted(L, x.v - column(before(a, 1)) * (x.p @ x.S) + column(before(b)) * (x.p @ x.M))
@@ -845,11 +845,12 @@ def token(x):
     return Inputs((name, v.sum(0)) for name, v in x.but(**gates).items() if v.shape[:1] == ("T",))
 
 
-def square(blocks):
-    """The matrix of the blocks, K = 3, of 6 rows."""
-    first = where(iota(6)[:, None] == iota("K"), const(1), const(0))
-    second = where(iota(6)[:, None] == iota("K") + size("K"), const(1), const(0))
-    return sum((a @ m @ b.T for m, (a, b) in zip(blocks, [(a, b) for a in (first, second) for b in (first, second)])), zeros(6, 6))
+def square(blocks, rows=6):
+    """The matrix of the blocks, of 2 K rows."""
+    first = where(iota(rows)[:, None] == iota("K"), const(1), const(0))
+    second = where(iota(rows)[:, None] == iota("K") + size("K"), const(1), const(0))
+    places = [(a, b) for a in (first, second) for b in (first, second)]
+    return sum((a @ m @ b.T for m, (a, b) in zip(blocks, places)), zeros(rows, rows))
 
 
 def determinant(A):
@@ -869,11 +870,14 @@ ONE = inputs_of(mdn, "v", "initial_state", "initial_momentum")
 ONE_TOKEN = {"shape": (1, 3, 6)}
 
 
+def blocks_of_one_step(y):
+    kp, one = y.eta * outer(y.k, y.p), eye("K", "K")
+    return y.alpha * one - y.beta * kp, -y.beta * y.mu * one, kp, y.mu * one
+
+
 def map_of_one_step(x):
-    y, one = token(x), eye("K", "K")
-    kp = y.eta * outer(y.k, y.p)
-    want = y.alpha * one - y.beta * kp, -y.beta * y.mu * one, kp, y.mu * one
-    return {f"block_{i}": a for i, a in enumerate(map_of_mdn(x))}, {f"block_{i}": a for i, a in enumerate(want)}
+    named = lambda blocks: {f"block_{i}": a for i, a in enumerate(blocks)}
+    return named(map_of_mdn(x)), named(blocks_of_one_step(token(x)))
 
 
 identity(
@@ -1027,10 +1031,10 @@ def unit(a, l2_eps):
     return a / sqrt(inner_rows(a, a) + l2_eps)[:, None]
 
 
-def prepared(x, l2_eps, D=0):
+def prepared(x, l2_eps, D=0, norm=unit):
     """What the front end hands on, as inputs of mdn."""
-    k = unit(x.k, l2_eps)
-    return x.but(q=unit(x.q - D * x.k, l2_eps), k=k, p=exp(x.log_alpha)[:, None] * k)
+    k = norm(x.k, l2_eps)
+    return x.but(q=norm(x.q - D * x.k, l2_eps), k=k, p=exp(x.log_alpha)[:, None] * k)
 
 
 identity(

@@ -9,7 +9,7 @@ from mesanet import mesanet
 from parallax import parallax
 from parallax_gate import parallax_gate
 from rows import (
-    Inputs, eye, filled, gradients, inner, inputs_of, one_hot, only, piece, reference_row, reflection, renamed, row, run,
+    Inputs, Reference, eye, filled, gradients, inner, inputs_of, one_hot, only, piece, reflection, renamed, row, run,
 )  # fmt: skip
 from softmax_attention import softmax_attention
 from value_averaging import value_averaging
@@ -187,11 +187,39 @@ def twice(inverse, A, b):
     return inverse(A, inverse(A, b))
 
 
-# The program of lla has neither lambda0=limit nor conjugate gradients.
-reference_row("no_ridge", "lla")
-reference_row("ridge_of_dimensions_to_zero", "lla")
-reference_row("absolute_ridge_of_dimensions_to_zero", "lla")
-reference_row("ridge_of_dimensions_to_zero_in_blocks", "lla")
+def of_reference(x, params, **other):
+    """o of lla's reference: its program has neither conjugate gradients, which stop where a number says, nor lambda0=limit."""
+    return Reference("lla", {"lambda" if name == "lam" else name: a for name, a in x.but(**other).items()}, "o", params)
+
+
+def in_the_limit(x, lam, **params):
+    return of_reference(x.without("eps"), {"lambda0": "limit", **params}, lam=lam)
+
+
+identity(
+    "no_ridge", lla, "lambda = 0 under lambda0 limit: o = vbar - X C^+ zbar, C singular in early rows", "12", given(lla, "lam"),
+    lambda x: (
+        in_the_limit(x, const(0)), {"o": each_row(x, lambda m, q, i: m.vbar - m.X @ of_covariance(x, i)(m.C, m.z))}
+    ), proven=False,
+)  # fmt: skip
+
+
+def ridge_of_dimensions(x, ridge):
+    """lambda of two dimensions, then 3 and 4: neither coordinates nor keys make up C alone."""
+    return zeros("T", "K") + where(iota("K") < 2, ridge, dimensions())
+
+
+for name, settings in (
+    ("ridge_of_dimensions_to_zero", {}), ("absolute_ridge_of_dimensions_to_zero", {"lambda_mode": "absolute"}),
+    ("ridge_of_dimensions_to_zero_in_blocks", {"blocks": 2, "block_form": "centered"}),
+):  # fmt: skip
+    identity(
+        name, lla, "lambda = diag(eps, eps, 3, 4): o -> that of lambda = diag(0, 0, 3, 4) under lambda0 limit", "12", ABOVE,
+        lambda x, settings=settings: (
+            {"o": o(lla, x, lam=ridge_of_dimensions(x, x.eps), ridge="T K", **settings)},
+            in_the_limit(x, ridge_of_dimensions(x, 0), **settings),
+        ), order=1,
+    )  # fmt: skip
 
 
 def by_row(mode, x):
@@ -391,8 +419,49 @@ identity(
     lambda x: pair(o(parallax, x, rho=x.c * x.rho), x.c * o(parallax, x) + (1 - x.c) * o(softmax_attention, x)),
 )  # fmt: skip
 
-for name in ("no_steps", "no_steps_within_tolerance", "one_step", "steps_of_full_rank", "steps_of_the_rank"):
-    reference_row(name, "lla")
+
+def by_steps(x, iterations, tolerance="0"):
+    return of_reference(x, {"solver": "cg", "iterations": iterations, "tolerance": tolerance})
+
+
+def one_step(x):
+    """rho on the first residual: x = (zbar.zbar) / (zbar.Sigma zbar) zbar, Sigma with sum w = 1."""
+
+    def tilt(m):
+        Sigma_z = m.C @ m.z + (dot(m.z, m.z) + x.lam) * m.z
+        step = dot(m.z, m.z) / dot(m.z, Sigma_z) * m.z
+        return step / (1 - dot(m.z, step))
+
+    return centred(x, tilt)
+
+
+def first_two(x):
+    return x.but(**{name: piece(0, 2, x[name].shape[0]) @ x[name] for name in ("q", "k", "v")})
+
+
+for name, statement, source, pairs in (
+    (
+        "no_steps", "solver cg, iterations = 0: o = softmax_attention", "9",
+        lambda x: (by_steps(x, 0), {"o": o(softmax_attention, x)}),
+    ),
+    (
+        "no_steps_within_tolerance", "solver cg, tolerance above every residual: o = softmax_attention", "5",
+        lambda x: (by_steps(x, 4, "1e6"), {"o": o(softmax_attention, x)}),
+    ),
+    (
+        "one_step", "solver cg, iterations = 1: o from rho on the first residual", "5",
+        lambda x: (by_steps(x, 1), {"o": one_step(x)}),
+    ),
+    (
+        "steps_of_full_rank", "solver cg, iterations = K: o = that of solver direct", "9",
+        lambda x: (by_steps(x, 4), {"o": o(lla, x)}),
+    ),
+    (
+        "steps_of_the_rank", "solver cg, iterations = 2: the rows that see two keys at most are those of solver direct", "9",
+        lambda x: (by_steps(first_two(x), 2), {"o": piece(0, 2) @ o(lla, x)}),
+    ),
+):  # fmt: skip
+    identity(name, lla, statement, source, LLA, pairs, proven=False)
 
 
 # ---- 6: blocks

@@ -33,8 +33,20 @@ class Inputs(dict):
 
 
 @dataclasses.dataclass(frozen=True)
+class Reference:
+    """A side that no program can be: a room's reference, with options that its program lacks, on inputs that a program makes."""
+
+    mechanism: str
+    inputs: object  # values by the room's names
+    output: str
+    params: dict
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
     """`pairs`: the function of the inputs that gives the sides that are equal, [(left, right), ...], each its outputs by name.
+
+    A side is a Reference where its outputs need one. A row without pairs is an erratum that has no numbers.
 
     Not `proven`: the outputs are compared in 200 digits, of one pair. So it is where enclosures decide nothing, for equal numbers are
     compared, and where a row is about gradients whose own gradients do not exist.
@@ -68,7 +80,11 @@ class Row:
 
     def programs(self):
         """Those of the pairs, and that of the rate or None."""
-        pairs = self.traced(self.pairs, lambda found, program: [(program(a), program(b)) for a, b in found])
+
+        def side(a, program):
+            return dataclasses.replace(a, inputs=program(a.inputs)) if isinstance(a, Reference) else program(a)
+
+        pairs = self.traced(self.pairs, lambda found, program: [tuple(side(a, program) for a in pair) for pair in found])
         return pairs, self.rate and self.traced(self.rate, lambda found, program: program(found))
 
 
@@ -81,20 +97,19 @@ def row(name, mechanism, statement, source, inputs, pairs, **more):
     rows.append(Row(name, mechanism, statement, source, inputs, listed, **more))
 
 
-def erratum(name, place, printed, corrected, quantity, inputs, sides, shape=(7, 3, 2)):
-    """One more erratum: `sides` gives the quantity as printed, as corrected, and as the mechanism has it, in 200 digits."""
+def erratum(name, place, printed, corrected, quantity, inputs=None, sides=None, shape=(7, 3, 2), proven=True):
+    """One more erratum: `sides` gives the quantity as printed, as corrected, and as the mechanism has it.
+
+    As printed it misses the mechanism, in 200 digits; as corrected it is the mechanism. Without sides it has no numbers: a missing
+    formula, a failing import.
+    """
 
     def pairs(x):
-        as_printed, as_corrected, right = (side if isinstance(side, dict) else {"value": side} for side in sides(x))
+        as_printed, as_corrected, right = (side if isinstance(side, (dict, Reference)) else {"value": side} for side in sides(x))
         return [(as_printed, right), (as_corrected, right)]
 
     words = {"place": place, "printed": printed, "corrected": corrected, "quantity": quantity}
-    rows.append(Row(name, None, None, None, inputs, pairs, shape=shape, proven=False, words=words))
-
-
-def reference_row(name, mechanism):
-    """The place of a row that is none of programs: a reference has options that no program has."""
-    rows.append(Row(name, mechanism, None, None, None, None))
+    rows.append(Row(name, None, None, None, inputs, sides and pairs, shape=shape, proven=proven, words=words))
 
 
 def inputs_of(mechanism, *dropped, **other):
@@ -277,15 +292,18 @@ def text(listed):
     def number(p):
         if p is None:
             return None
+        if isinstance(p, Reference):
+            return {**dataclasses.asdict(dataclasses.replace(p, inputs=None)), "inputs": number(p.inputs)}
         data = p.to_json()
         side = compact({"body": interned(data["body"]), "outputs": data["outputs"], "version": data["version"]})
         return programs.setdefault(side, len(programs))
 
     def line(r):
         if r.pairs is None:
-            return compact({"name": r.name, "mechanism": r.mechanism})
+            return compact({"name": r.name, **r.words})
         pairs, rate = r.programs()
-        taken = compact([[i.name, str(i.type), i.domain, *([i.default.to_json()] if i.default else [])] for i in pairs[0][0].inputs])
+        first = next(side for side in pairs[0] if not isinstance(side, Reference))
+        taken = compact([[i.name, str(i.type), i.domain, *([i.default.to_json()] if i.default else [])] for i in first.inputs])
         return compact({
             "name": r.name, "mechanism": r.mechanism, "statement": r.statement, "source": r.source, "order": r.order, "shape": r.shape,
             "proven": r.proven and r.order == 0,

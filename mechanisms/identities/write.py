@@ -5,7 +5,10 @@ import sys
 
 import rows
 
-FAMILIES = ("lla_family", "delta_family", "falcon_gains", "falcon_chunks", "falcon_family", "falcon_relations", "falcon_errata")
+FAMILIES = (
+    "lla_family", "delta_family", "falcon_gains", "falcon_chunks", "falcon_family", "falcon_relations", "lla_errata", "delta_errata",
+    "falcon_errata",
+)  # fmt: skip
 
 
 def main(folder):

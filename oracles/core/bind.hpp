@@ -347,9 +347,8 @@ class Binding {
 
 /// What to compute beside the outputs.
 struct AnswerParts {
-  bool gradients = false;    ///< of sum <cotangent, output>
-  bool caches = false;       ///< the room's per-row caches, rows.*
-  bool diagnostics = false;  ///< the room's diagnostics.*; an undefined one is NaN
+  bool gradients = false;  ///< of sum <cotangent, output>
+  bool caches = false;     ///< the room's per-row caches, rows.*
 };
 
 /// Whether reference M derives its gradients; the others say what a mechanism computes, and no more.
@@ -360,32 +359,49 @@ inline constexpr bool has_backward = requires(const typename M::Options options,
   M::backward(options, in, cotangent);
 };
 
-/// The parts asked for, of all heads, in scalar S; `binding` is a Binding<M, X>. Gradients of shared tensors are summed
-/// over the heads that read them, and left out where the reference derives none. Throws Refusal (NONFINITE) if an
-/// output or gradient overflows.
+/// Where a tensor of one head belongs.
+struct HeadTensor {
+  std::string_view name;
+  std::vector<int> shape;  ///< without the head axis
+  Field::Heads side = Field::Heads::own;
+  bool by_head = true;  ///< false: one for all heads
+};
+
+namespace detail {
+
+/// Adds a head's numbers to the array, which the first ones make.
+template <class S>
+void add_block(BasicArrays<S>& into, const HeadCount& heads, int head, const HeadTensor& tensor,
+               const std::vector<S>& numbers) {
+  const auto [entry, fresh] = into.try_emplace(std::string(tensor.name));
+  BasicArray<S>& array = entry->second;
+  const bool split = heads.axis && tensor.by_head;
+  if (fresh) {
+    if (split) array.shape.push_back(heads.of(tensor.side));
+    array.shape.insert(array.shape.end(), tensor.shape.begin(), tensor.shape.end());
+    array.data.assign(array.count(), S(0));
+  }
+  const std::size_t at = numbers.size() * static_cast<std::size_t>(split ? heads.block(tensor.side, head) : 0);
+  for (std::size_t i = 0; i < numbers.size(); ++i) array.data[at + i] += numbers[i];
+}
+
+template <class T>
+std::vector<int> whole_shape(const T& tensor) {
+  return std::vector<int>(tensor.extent.begin(), tensor.extent.end());
+}
+
+}  // namespace detail
+
+/// Outputs and, if asked for, gradients of all heads in scalar S; `binding` is a Binding<M, X>. Gradients of shared
+/// tensors are summed over the heads that read them, and left out where the reference derives none. Throws Refusal
+/// (NONFINITE) if an output or gradient overflows.
 template <class M, class S, class B>
-BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
+BasicAnswer<S> answer(const B& binding, [[maybe_unused]] bool gradients) {
   BasicAnswer<S> result;
   const HeadCount& heads = binding.heads();
-  const auto add = [&](BasicArrays<S>& into, std::string_view name, const std::vector<int>& shape, const auto& tensor,
-                       Field::Heads side, bool head_axis, int head) {
-    const auto [entry, fresh] = into.try_emplace(std::string(name));
-    BasicArray<S>& array = entry->second;
-    const bool split = heads.axis && head_axis;
-    if (fresh) {
-      if (split) array.shape.push_back(heads.of(side));
-      array.shape.insert(array.shape.end(), shape.begin(), shape.end());
-      array.data.assign(array.count(), S(0));
-    }
-    const std::size_t at = tensor.data.size() * static_cast<std::size_t>(split ? heads.block(side, head) : 0);
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) array.data[at + i] += tensor.data[i];
-  };
-  const auto whole_shape = [](const auto& tensor) {
-    return std::vector<int>(tensor.extent.begin(), tensor.extent.end());
-  };
   const auto refuse_overflow = [&](std::string_view where, const Field& f, const auto& tensor, int head) {
     using std::isfinite;
-    const std::vector<int> shape = whole_shape(tensor);
+    const std::vector<int> shape = detail::whole_shape(tensor);
     for (std::size_t i = 0; i < tensor.data.size(); ++i)
       if (!isfinite(tensor.data[i]))
         throw Refusal(Status::nonfinite, detail::row_of(f, shape, 0, i),
@@ -398,27 +414,39 @@ BasicAnswer<S> answer(const B& binding, const AnswerParts& parts) {
     binding.for_each(out, [&](const Field& f, const auto& tensor) {
       if (f.missing == Field::Missing::absent && tensor.empty()) return;
       refuse_overflow("", f, tensor, head);
-      add(result.outputs, f.name, whole_shape(tensor), tensor, Field::Heads::own, true, head);
+      detail::add_block(result.outputs, heads, head, {f.name, detail::whole_shape(tensor)}, tensor.data);
     });
-    const auto add_rows = [&](const auto& rows) {
-      std::remove_cvref_t<decltype(rows)>::each(rows, [&](std::string_view name, const auto& tensor) {
-        add(result.outputs, name, whole_shape(tensor), tensor, Field::Heads::own, true, head);
-      });
-    };
-    if constexpr (requires { M::caches(binding.options(), in); })
-      if (parts.caches) add_rows(M::caches(binding.options(), in));
-    if constexpr (requires { diagnostics(binding.options(), in); })
-      if (parts.diagnostics) add_rows(diagnostics(binding.options(), in));
     if constexpr (has_backward<M>) {
-      if (!parts.gradients) continue;
+      if (!gradients) continue;
       const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
       binding.for_each(d, [&](const Field& f, const auto& tensor) {
         const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
         if (!f.differentiable || absent) return;
         refuse_overflow("gradients.", f, tensor, head);
-        add(result.gradients, f.name, binding.shape_of(f, tensor), tensor, f.heads, binding.split_by_heads(f), head);
+        detail::add_block(result.gradients, heads, head,
+                          {f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, tensor.data);
       });
     }
+  }
+  return result;
+}
+
+/// What the reference says of every row beside its outputs: its caches, or its diagnostics, where an undefined one is
+/// NaN.
+template <class M, class S, class B>
+BasicArrays<S> answer_rows(const B& binding, [[maybe_unused]] bool of_diagnostics) {
+  BasicArrays<S> result;
+  for (int head = 0; head < binding.heads().own; ++head) {
+    const auto in = binding.template inputs<S>(head);
+    [[maybe_unused]] const auto add = [&](const auto& rows) {
+      std::remove_cvref_t<decltype(rows)>::each(rows, [&](std::string_view name, const auto& tensor) {
+        detail::add_block(result, binding.heads(), head, {name, detail::whole_shape(tensor)}, tensor.data);
+      });
+    };
+    if constexpr (requires { M::caches(binding.options(), in); })
+      if (!of_diagnostics) add(M::caches(binding.options(), in));
+    if constexpr (requires { diagnostics(binding.options(), in); })
+      if (of_diagnostics) add(diagnostics(binding.options(), in));
   }
   return result;
 }

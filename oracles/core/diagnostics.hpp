@@ -36,10 +36,7 @@ namespace detail {
 /// Bounds the relative error of one operation: what decides whether a computed number is distinguishable from zero.
 template <class S>
 S operation_error() {
-  // The worst operation of W2 (its logarithm) is good to 40 * 2^-106; w2.hpp has the others.
-  if constexpr (std::is_same_v<S, W2>)
-    return S(0x1p-100);
-  else if constexpr (Enclosure<S>)  // which knows its own
+  if constexpr (Enclosure<S>)  // which knows its own
     return S(0);
   else
     return S(std::numeric_limits<S>::epsilon());
@@ -49,31 +46,6 @@ S operation_error() {
 template <class S>
 bool may_be_larger(const S& a, const S& b) {
   return is_larger(a, b).value_or(true);
-}
-
-/// The largest eigenvalue of a symmetric positive semidefinite matrix, by cyclic Jacobi rotations: within about
-/// 4 n operation errors, relatively.
-template <class S>
-S largest_eigenvalue(Tensor<S, 2> a) {
-  using std::abs;
-  if constexpr (Enclosure<S>) return a.empty() ? S(0) : largest_eigenpair(std::move(a)).value;
-  const int n = a.size(0);
-  // Convergence is quadratic: about ten sweeps, whatever the precision. More would only stir rounding errors.
-  constexpr int max_sweeps = 50;
-  S largest = S(0);
-  bool rotated = true;
-  for (int sweep = 0; rotated && sweep < max_sweeps; ++sweep) {
-    rotated = false;
-    for (int i = 0; i < n; ++i) largest = std::max(largest, a(i, i));
-    const S negligible = S(4 * n) * operation_error<S>() * largest;
-    for (int p = 0; p < n; ++p)
-      for (int q = p + 1; q < n; ++q) {
-        if (!(abs(a(p, q)) > negligible)) continue;
-        rotated = true;
-        jacobi_rotate(a, p, q);
-      }
-  }
-  return largest;
 }
 
 /// The Cholesky factor of a covariance in its lower triangle; false without full rank. `noise[i]` is what rounding
@@ -166,7 +138,7 @@ S spectral_norm(const Tensor<S, 2>& X) {
   for (int a = 0; a < n; ++a)
     for (int b = 0; b < n; ++b)
       for (int x = 0; x < inner; ++x) gram(a, b) += wide ? X(a, x) * X(b, x) : X(x, a) * X(x, b);
-  return sqrt(largest_eigenvalue(std::move(gram)));
+  return n > 0 ? S(sqrt(largest_eigenpair(std::move(gram)).value)) : S(0);
 }
 
 /// |Cov_v^{-1/2} X Cov_k^{-1/2}|_F = |L_v^{-1} X L_k^{-T}|_F, or NaN without full rank. `terms` operations went into a

@@ -10,14 +10,6 @@
 
 namespace assay {
 
-/// Where a tensor of one head belongs.
-struct HeadTensor {
-  std::string_view name;
-  std::vector<int> shape;  ///< without the head axis
-  Field::Heads side = Field::Heads::own;
-  bool by_head = true;  ///< false: one for all heads
-};
-
 class HeadSums {
  public:
   HeadSums(const HeadCount& heads, int words) : heads_(heads), words_(words) {}

@@ -338,6 +338,16 @@ Decimals agreed(const F& answer, int digits) {
           {}};
 }
 
+/// Rows that see no key are legal, and counted (lla-family.md section 12).
+inline void count_empty_rows(Decimals& result) {
+  const auto sums = result.outputs.find("rows.row_sum");
+  if (sums == result.outputs.end()) return;
+  const auto empty = std::count(sums->second.data.begin(), sums->second.data.end(), Cell{"0.0", Cell::Kind::decimal});
+  if (empty == 0) return;
+  result.outputs["empty_rows"] = {{}, {Cell{std::to_string(empty), Cell::Kind::count}}};
+  if (result.bounds.contains("rows.row_sum")) result.bounds["empty_rows"] = 0;
+}
+
 }  // namespace detail
 
 template <class M>
@@ -351,21 +361,26 @@ template <class M>
 struct RoomFunctions {
   static Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
     const Binding<M, std::string> binding(problem);
-    const AnswerParts parts{!problem.cotangents.empty(), true, options.diagnostics};
-    Decimals result =
-        !options.tier ? proven(binding, parts, options.digits) : in_tier(binding, parts, options.digits, *options.tier);
-    count_empty_rows(result);
-    if constexpr (requires { M::prints_value_by_key(problem); })
-      if (M::prints_value_by_key(problem)) detail::transpose(result.outputs.find("final_state")->second);
+    const AnswerParts parts{!problem.cotangents.empty(), true};
+    const auto answer_in = [&]<class S>(const S&, const AnswerParts& some) {
+      BasicAnswer<S> found = answer<M, S>(binding, some.gradients);
+      if (some.caches) found.outputs.merge(answer_rows<M, S>(binding, false));
+      return found;
+    };
+    const Tier tier = options.tier.value_or(Tier::ball);
+    Decimals result;
+    if (tier == Tier::ball)
+      result = proven(answer_in, parts, options.digits);
+    else if (words_of(tier) == 0)
+      result = detail::with_scalar(
+          tier, [&]<class S>(const S& x) { return detail::printed(answer_in(x, parts), options.digits); });
+    else if (const auto found = narrow_words(binding, parts, {words_of(tier), 1});
+             found && !detail::has_open_count(*found))
+      result = detail::word_decimals(*found, options.digits);
+    else
+      result = proven(answer_in, parts, options.digits);
+    detail::count_empty_rows(result);
     return result;
-  }
-
-  /// In S whatever the options' tier.
-  template <class S>
-  static Decimals decimals_in(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
-    const Binding<M, std::string> binding(problem);
-    return detail::printed(answer<M, S>(binding, {!problem.cotangents.empty(), true, options.diagnostics}),
-                           options.digits);
   }
 
   static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
@@ -383,11 +398,12 @@ struct RoomFunctions {
   template <class S>
   static BasicAnswer<HiLo> values_in(const Problem& problem, Tier) {
     const Binding<M, double> binding(problem);
-    return detail::pairs_of(answer<M, S>(binding, {!problem.cotangents.empty(), false, false}));
+    return detail::pairs_of(answer<M, S>(binding, !problem.cotangents.empty()));
   }
 
   static std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
-    return in_balls(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}, 192,
+    const Binding<M, double> binding(problem);
+    return in_balls([&] { return answer<M, Ball>(binding, !problem.cotangents.empty()); }, 192,
                     [](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_pairs(balls, last); });
   }
 
@@ -395,7 +411,7 @@ struct RoomFunctions {
     const Binding<M, double> binding(problem);
     const bool gradients = !problem.cotangents.empty();
     auto found = engine_answer(binding, gradients, effort);
-    if (!found) found = narrow_words(binding, {gradients, false, false}, effort);
+    if (!found) found = narrow_words(binding, {gradients, false}, effort);
     if (!found) return std::nullopt;
     return detail::word_pairs(*found);
   }
@@ -404,7 +420,23 @@ struct RoomFunctions {
     using D = Dual<Mp50>;
     const Directed<D> binding(problem, tangent);
     return detail::convert_arrays<HiLo>([](std::string_view, const D& x) { return detail::hi_lo(x.slope); },
-                                        answer<M, D>(binding, {}).outputs);
+                                        answer<M, D>(binding, false).outputs);
+  }
+
+  /// rows.* and diagnostics.*, which compare and count: proven, whatever the tier.
+  static Decimals rows(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
+    const Binding<M, std::string> binding(problem);
+    Decimals result;
+    for (const bool of_diagnostics : {false, true}) {
+      if (of_diagnostics && !(has_diagnostics<M> && options.diagnostics)) continue;
+      const auto answer_in = [&]<class S>(const S&, const AnswerParts&) {
+        return BasicAnswer<S>{answer_rows<M, S>(binding, of_diagnostics), {}};
+      };
+      Decimals more = proven(answer_in, {}, options.digits);
+      result.outputs.merge(more.outputs), result.bounds.merge(more.bounds);
+    }
+    detail::count_empty_rows(result);
+    return result;
   }
 
   static bool shifted(const Params& params) {
@@ -447,25 +479,6 @@ struct RoomFunctions {
     const Arrays& tangent_;
   };
 
-  static Decimals in_tier(const Binding<M, std::string>& binding, AnswerParts parts, int digits, Tier tier) {
-    if (tier != Tier::ball && words_of(tier) == 0)
-      return detail::with_scalar(
-          tier, [&]<class S>(const S&) { return detail::printed(answer<M, S>(binding, parts), digits); });
-    if (words_of(tier) > 0) {
-      const auto found = narrow_words(binding, {parts.gradients, parts.caches, false}, {words_of(tier), 1});
-      if (found && !detail::has_open_count(*found)) {
-        Decimals result = detail::word_decimals(*found, digits);
-        // Diagnostics compare and count: enclosures decide that, whatever the tier.
-        if (parts.diagnostics && has_diagnostics<M>) {
-          Decimals more = proven(binding, {false, false, true}, digits);
-          result.outputs.merge(more.outputs), result.bounds.merge(more.bounds);
-        }
-        return result;
-      }
-    }
-    return proven(binding, parts, digits);
-  }
-
   /// In as many words as it takes, up to four; nothing where these decide no comparison.
   template <class X>
   static std::optional<BasicAnswer<WordBall>> narrow_words(const Binding<M, X>& binding, const AnswerParts& parts,
@@ -486,16 +499,16 @@ struct RoomFunctions {
     return found;
   }
 
-  /// What `narrow` makes of the room's answer in balls of `bits` bits, then twice as many, until it makes something;
-  /// told when it is the last time. Nothing where a comparison stays undecided.
-  template <class B, class F>
-  static auto in_balls(const B& binding, const AnswerParts& parts, long bits, F&& narrow) {
+  /// What `narrow` makes of `balls`() in `bits` bits, then twice as many, until it makes something; told when it is the
+  /// last time. Nothing where a comparison stays undecided.
+  template <class F, class N>
+  static auto in_balls(const F& balls, long bits, N&& narrow) {
     constexpr long widest = 4096;
     decltype(narrow(BasicAnswer<Ball>(), false)) result;
     for (; !result && bits <= widest; bits *= 2) {
       const BallPrecision precision(bits);
       try {
-        result = narrow(answer<M, Ball>(binding, parts), 2 * bits > widest);
+        result = narrow(balls(), 2 * bits > widest);
       } catch (const Undecided&) {
         continue;  // more bits may tell
       }
@@ -504,8 +517,9 @@ struct RoomFunctions {
   }
 
   /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by
-  /// two tiers that agree.
-  static Decimals proven(const Binding<M, std::string>& binding, const AnswerParts& parts, int digits) {
+  /// two tiers that agree. `answer_in`(a number of the scalar, parts) is the answer.
+  template <class F>
+  static Decimals proven(const F& answer_in, const AnswerParts& parts, int digits) {
     Decimals result;
     BasicAnswer<Ball> wide;
     const auto add = [&](Decimals&& more) {
@@ -514,7 +528,8 @@ struct RoomFunctions {
     // Whether nothing is left out.
     const auto enclose = [&](const AnswerParts& some) {
       bool whole = false;
-      auto found = in_balls(binding, some, 128 + 4 * digits, [&](BasicAnswer<Ball> balls, bool last) {
+      const auto balls_of = [&] { return answer_in(Ball(), some); };
+      auto found = in_balls(balls_of, 128 + 4 * digits, [&](BasicAnswer<Ball> balls, bool last) {
         auto cells = detail::narrow_enough(balls, digits, last);
         whole =
             cells && cells->outputs.size() == balls.outputs.size() && cells->gradients.size() == balls.gradients.size();
@@ -524,27 +539,13 @@ struct RoomFunctions {
       if (found) add(std::move(*found));
       return whole;
     };
-    // Apart: where no enclosure decides the one, it may well decide the other. Diagnostics come with the outputs.
-    const bool diagnostics = parts.diagnostics && has_diagnostics<M>;
-    bool whole = true;
-    if (parts.gradients || parts.caches || !diagnostics) whole = enclose({parts.gradients, parts.caches, false});
-    if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches, false});
-    if (diagnostics) whole = enclose({false, false, true}) && whole;
-    if (whole) return result;
-    add(detail::agreed([&]<class S>(const S&) { return answer<M, S>(binding, parts); }, digits));
+    if (enclose(parts)) return result;
+    // Where no enclosure decides the gradients, it may well decide the outputs.
+    if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches});
+    add(detail::agreed([&]<class S>(const S& x) { return answer_in(x, parts); }, digits));
     detail::add_wide_bounds(wide.outputs, result.outputs, "", result);
     detail::add_wide_bounds(wide.gradients, result.gradients, "d_", result);
     return result;
-  }
-
-  /// Rows that see no key are legal, and counted (lla-family.md section 12).
-  static void count_empty_rows(Decimals& result) {
-    const auto sums = result.outputs.find("rows.row_sum");
-    if (sums == result.outputs.end()) return;
-    const auto empty = std::count(sums->second.data.begin(), sums->second.data.end(), Cell{"0.0", Cell::Kind::decimal});
-    if (empty == 0) return;
-    result.outputs["empty_rows"] = {{}, {Cell{std::to_string(empty), Cell::Kind::count}}};
-    if (result.bounds.contains("rows.row_sum")) result.bounds["empty_rows"] = 0;
   }
 };
 
@@ -566,6 +567,7 @@ class DeclaredRoom : public Base {
 template <class M>
 class MadeRoom : public DeclaredRoom<M, Room> {
   using F = RoomFunctions<M>;
+  static_assert(!has_diagnostics<M>);
 
  public:
   Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const override {
@@ -586,8 +588,7 @@ class MadeRoom : public DeclaredRoom<M, Room> {
 template <class M, template <class> class Answered>
 class ModelledByReference final : public Answered<M> {
   Answer emulated(const Problem& problem) const override {
-    return detail::doubles_of(
-        answer<M, Emulated>(Binding<M, double>(problem), {!problem.cotangents.empty(), false, false}));
+    return detail::doubles_of(answer<M, Emulated>(Binding<M, double>(problem), !problem.cotangents.empty()));
   }
   std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const override {
     return term_sizes_of<M>(problem, bits, threads);

@@ -63,12 +63,12 @@ class OneHead {
 /// The answer of room M with its gradients, head by head on several threads; the heads that add to a number add to it
 /// in their order, as answer() has it.
 template <class M, class S, class B, class OnThread>
-BasicAnswer<S> answer_by_heads(const B& binding, const AnswerParts& parts, int threads, const OnThread& on_thread) {
+BasicAnswer<S> answer_by_heads(const B& binding, bool with_gradients, int threads, const OnThread& on_thread) {
   const HeadCount& heads = binding.heads();
   std::vector<BasicAnswer<S>> of_head(static_cast<std::size_t>(heads.own));
   words::in_parallel(of_head.size(), threads, [&](std::size_t head) {
     on_thread();
-    of_head[head] = answer<M, S>(OneHead<B>(binding, static_cast<int>(head)), parts);
+    of_head[head] = answer<M, S>(OneHead<B>(binding, static_cast<int>(head)), with_gradients);
   });
   std::map<std::string, Field, std::less<>> inputs;
   const typename M::template Inputs<double> fields;
@@ -103,9 +103,8 @@ BasicAnswer<S> answer_by_heads(const B& binding, const AnswerParts& parts, int t
 /// As Room::term_sizes.
 template <class M>
 Arrays term_sizes_of(const Problem& problem, int bits, int threads) {
-  return reported_sizes(detail::answer_by_heads<M, Sized>(Binding<M, double>(problem),
-                                                          {!problem.cotangents.empty(), false, false}, threads,
-                                                          [bits] { Sized::accumulate_in(bits); }));
+  return reported_sizes(detail::answer_by_heads<M, Sized>(Binding<M, double>(problem), !problem.cotangents.empty(),
+                                                          threads, [bits] { Sized::accumulate_in(bits); }));
 }
 
 }  // namespace assay

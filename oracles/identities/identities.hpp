@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oracles/identities/exact_problem.hpp"
+#include "oracles/identities/vectors.hpp"
 
 namespace assay::identities {
 
@@ -43,8 +43,6 @@ IdentityResult measure(const Identity& limit);
 /// All of them, by family and in the order of the specifications.
 const std::vector<Identity>& identities();
 
-/// Those of lla that no program expresses: they have their places among the rows of lla_family.
-std::vector<Identity> lla_identities();
 /// The rows of mechanisms/identities/json/NAME.json. Defined in tools/lab/identity_rows.cpp.
 std::vector<Identity> program_identities(std::string_view name);
 

@@ -60,11 +60,28 @@ class GatedHeads {
     add(answer_.outputs, heads, {"gate", {n}}, gate.data);
   }
 
+  /// With r_i = W_r x_i and the gate's slope s_i = gate_i (1 - gate_i), of which 1 - sigmoid(z) = sigmoid(-z):
+  ///   dgate_i = drho_i.r_i,  dW_r = sum_i gate_i drho_i x_i^T,  dw_g = sum_i dgate_i s_i x_i
+  ///   dx_i = gate_i W_r^T drho_i + dgate_i s_i w_g
   void add_gradients(const parallax_gate::Inputs<S>& in, Tensor<S, 2> d_rho, const detail::PackedHeads& heads) {
+    const auto cotangent = detail::zipped_cotangent<S>(binding_, heads);
     parallax_gate::Inputs<S> d;
     d.x = Tensor<S, 2>(in.x.extent), d.w_r = Tensor<S, 2>(in.w_r.extent), d.w_g = Tensor<S, 1>(in.w_g.extent);
     d.rho = std::move(d_rho);
-    parallax_gate::add_front(in, detail::zipped_cotangent<S>(binding_, heads), d);
+    for (std::size_t i = 0; i < d.rho.data.size(); ++i) d.rho.data[i] += cotangent.rho.data[i];
+    for (int i = 0; i < in.q.size(0); ++i) {
+      const S z = parallax_gate::logit(in, i), gate = sigmoid(z), slope = gate * sigmoid(S(-z));
+      S dgate = cotangent.gate(i);
+      for (int b = 0; b < in.q.size(1); ++b) {
+        const S& drho = d.rho(i, b);
+        dgate += drho * parallax_gate::raw_probe(in, i, b);
+        add_scaled(line(d.w_r, b), S(gate * drho), line(in.x, i));
+        add_scaled(line(d.x, i), S(gate * drho), line(in.w_r, b));
+      }
+      const S dz = dgate * slope;
+      add_scaled(line(d.w_g.data), dz, line(in.x, i));
+      add_scaled(line(d.x, i), dz, line(in.w_g.data));
+    }
     binding_.for_each(d, [&](const Field& f, const auto& tensor) {
       if (f.name == "x" || f.name == "w_r" || f.name == "w_g" || f.name == "rho")
         add(answer_.gradients, heads, {f.name, binding_.shape_of(f, tensor), f.heads, binding_.split_by_heads(f)},

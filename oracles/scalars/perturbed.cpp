@@ -6,17 +6,24 @@
 #include <cstring>
 
 #include "reference/core/per_machine.hpp"
+#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
 
-/// Uniform in [-1/2, 1/2), number `index` of the stream of `key` (the finaliser of MurmurHash3 on a Weyl sequence).
-inline double centred(std::uint32_t key, std::uint32_t index) {
-  std::uint32_t h = key + index * 0x9e3779b9U;
-  h = (h ^ (h >> 16)) * 0x85ebca6bU;
+/// The finaliser of MurmurHash3 on a Weyl sequence: number `index` of the stream that begins with two words, of which
+/// the first says where in the sequence, and the second which one.
+inline std::uint32_t hashed(std::uint32_t first, std::uint32_t second, std::uint32_t index) {
+  std::uint32_t h = first + index * 0x9e3779b9U;
+  h = (h ^ (h >> 16)) * 0x85ebca6bU + second;
   h = (h ^ (h >> 13)) * 0xc2b2ae35U;
-  return static_cast<double>(static_cast<std::int32_t>(h ^ (h >> 16))) * 0x1p-32;
+  return h ^ (h >> 16);
+}
+
+/// The same, uniform in [-1/2, 1/2).
+inline double centred(std::uint32_t first, std::uint32_t second, std::uint32_t index) {
+  return static_cast<double>(static_cast<std::int32_t>(hashed(first, second, index))) * 0x1p-32;
 }
 
 /// The power of two at or below |x|, of a number that is no subnormal.
@@ -29,11 +36,12 @@ inline double with_sign_of(double x, double y) {
 }
 
 /// out_i = x_i + (shift + centred) spacing(x_i), zeros as they are. `shift` is 0, or -1/2 towards zero.
-ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint32_t key, std::uint32_t from,
-                                    double unit, double least, double shift, double* __restrict out) {
+ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint32_t first, std::uint32_t second,
+                                    std::uint32_t from, double unit, double least, double shift,
+                                    double* __restrict out) {
   for (int i = 0; i < n; ++i) {
     const double size = std::max(binade(x[i]) * unit, least);
-    const double u = centred(key, from + static_cast<std::uint32_t>(i)) + with_sign_of(x[i], shift);
+    const double u = centred(first, second, from + static_cast<std::uint32_t>(i)) + with_sign_of(x[i], shift);
     const double off = x[i] + u * size;
     out[i] = x[i] == 0 ? x[i] : off;
   }
@@ -42,12 +50,12 @@ ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint
 /// y_i += a x_i, where the product, the sum, and what decays y before, round to a grid: one number that has the
 /// variance of all three.
 ASSAY_PER_MACHINE void rounded_add_scaled(double* __restrict y, double a, const double* __restrict x, int n,
-                                          std::uint32_t key, std::uint32_t from, double unit) {
+                                          std::uint32_t first, std::uint32_t second, std::uint32_t from, double unit) {
   for (int i = 0; i < n; ++i) {
     const double term = a * x[i], sum = y[i] + term;
     const double of_term = binade(term) * unit, of_sum = binade(sum) * unit;
-    y[i] =
-        sum + centred(key, from + static_cast<std::uint32_t>(i)) * std::sqrt(of_term * of_term + 2 * of_sum * of_sum);
+    const double u = centred(first, second, from + static_cast<std::uint32_t>(i));
+    y[i] = sum + u * std::sqrt(of_term * of_term + 2 * of_sum * of_sum);
   }
 }
 
@@ -105,20 +113,46 @@ PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::
 PerturbedArithmetic::~PerturbedArithmetic() { active = before_; }
 
 /// A stream for each 2^32 numbers, so that none is drawn twice.
-std::uint32_t PerturbedArithmetic::key() const {
-  return static_cast<std::uint32_t>(RandomBits{seed_}.at(drawn_ >> 32) >> 32);
+PerturbedArithmetic::Key PerturbedArithmetic::counted_key() const {
+  return {static_cast<std::uint32_t>(RandomBits{seed_}.at(drawn_ >> 32) >> 32), 0};
+}
+
+PerturbedArithmetic::Key PerturbedArithmetic::key_of(Part part) const {
+  const auto words =
+      philox4x32_10({place_.head, place_.block, place_.token, 4 * place_.node + static_cast<std::uint32_t>(part)},
+                    {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
+  return {words[0], words[1]};
+}
+
+/// Of what is computed: elements 2^32 apart, and the numbers that one element needs, have streams of their own.
+PerturbedArithmetic::Key PerturbedArithmetic::key_of_round() {
+  if (!key_is_known_) key_ = key_of(Part::computed), key_is_known_ = true;
+  const std::uint32_t round = round_ + (static_cast<std::uint32_t>(element_ >> 32) << 16);
+  return {key_.first, round == 0 ? key_.second : key_.second + hashed(0, 0, round)};
 }
 
 double PerturbedArithmetic::uniform() {
-  const double u = centred(key(), static_cast<std::uint32_t>(drawn_));
-  ++drawn_;
-  return u;
+  const Key key = is_placed_ ? key_of_round() : counted_key();
+  const auto index = static_cast<std::uint32_t>(is_placed_ ? element_ : drawn_);
+  if (is_placed_)
+    ++round_;
+  else
+    ++drawn_;
+  return centred(key.first, key.second, index);
 }
 
 void PerturbedArithmetic::perturb(const double* x, int n, double* out) {
   const double shift = operands_ == Operands::cut_off ? -0.5 : 0;
-  perturb_line(x, n, key(), static_cast<std::uint32_t>(drawn_), operand_grid_.unit, operand_grid_.least, shift, out);
+  const Key key = counted_key();
+  perturb_line(x, n, key.first, key.second, static_cast<std::uint32_t>(drawn_), operand_grid_.unit, operand_grid_.least,
+               shift, out);
   drawn_ += static_cast<std::uint64_t>(n);
+}
+
+void PerturbedArithmetic::reads(Part part, const double* x, std::size_t n, double* out) const {
+  const double shift = operands_ == Operands::cut_off ? -0.5 : 0;
+  const Key key = key_of(part);
+  perturb_line(x, static_cast<int>(n), key.first, key.second, 0, operand_grid_.unit, operand_grid_.least, shift, out);
 }
 
 double PerturbedArithmetic::exponential(double power) {
@@ -134,10 +168,12 @@ double PerturbedArithmetic::one_rounding_off(double x, double units) {
 }
 
 /// A line that was just read is the same operand still: rounded once, for all the products that it goes into. It is
-/// known by its numbers: where they lie is the allocator's affair.
-const double* PerturbedArithmetic::operand(const Strided& x, Reads& reads) {
-  Read* oldest = &reads.front();
-  for (Read& read : reads) {
+/// known by its numbers: where they lie is the allocator's affair. At a place all operands are rounded already.
+const double* PerturbedArithmetic::operand(const Strided& x, Reads& known) {
+  if (is_placed_ && x.step == 1) return x.first;
+  Read* oldest = &known.front();
+  for (Read& read : known) {
+    if (is_placed_) break;
     if (same(x, read.exact)) {
       read.when = ++calls_;
       return read.perturbed.data();
@@ -150,6 +186,7 @@ const double* PerturbedArithmetic::operand(const Strided& x, Reads& reads) {
     std::copy_n(x.first, x.size, oldest->exact.begin());
   else
     for (int i = 0; i < x.size; ++i) oldest->exact[static_cast<std::size_t>(i)] = x.first[i * x.step];
+  if (is_placed_) return oldest->exact.data();
   if (narrow_)
     oldest->perturbed = oldest->exact;
   else
@@ -167,25 +204,39 @@ double PerturbedArithmetic::dot(double sum, const Strided& a, const Strided& b, 
   const double partial = n / 3 * m.sum * m.sum + n / 2 * std::max(0.0, m.squares - m.sum * m.sum / n);
   // (spacing / x)^2 in the mean over binades is 3 / (8 ln 2) in units of the spacing at 1.
   const double width = std::sqrt((m.squares + partial) * 0.5410106403333613) * sum_grid_.unit;
-  const double total = sum + sign * (m.sum + uniform() * width);
-  return narrow_ ? one_rounding_off(total) : total;
+  double total = sum + sign * (m.sum + uniform() * width);
+  if (narrow_) total = one_rounding_off(total);
+  if (is_placed_) at_element(element_ + 1);
+  return total;
 }
 
 void PerturbedArithmetic::add_scaled(double* y, std::ptrdiff_t step, double a, const Strided& x, double sign) {
+  const std::uint64_t first = element_;
+  const auto go_on_to = [&](int i) {
+    if (is_placed_) at_element(first + static_cast<std::uint64_t>(i));
+  };
   if (narrow_) {
-    for (int i = 0; i < x.size; ++i)
+    for (int i = 0; i < x.size; ++i) {
+      go_on_to(i);
       y[i * step] = one_rounding_off(y[i * step] + sign * one_rounding_off(a * x.first[i * x.step]));
-    return;
+    }
+    return go_on_to(x.size);
   }
-  double factor = 0;
-  perturb(&a, 1, &factor);
+  double factor = a;
+  if (!is_placed_) perturb(&a, 1, &factor);
   const double* line = operand(x, scaled_);
   if (step != 1) {
-    for (int i = 0; i < x.size; ++i) y[i * step] = one_rounding_off(y[i * step] + sign * factor * line[i]);
-    return;
+    for (int i = 0; i < x.size; ++i) {
+      go_on_to(i);
+      y[i * step] = one_rounding_off(y[i * step] + sign * factor * line[i]);
+    }
+    return go_on_to(x.size);
   }
-  rounded_add_scaled(y, sign * factor, line, x.size, key(), static_cast<std::uint32_t>(drawn_), sum_grid_.unit);
-  drawn_ += static_cast<std::uint64_t>(x.size);
+  const Key key = is_placed_ ? key_of_round() : counted_key();
+  rounded_add_scaled(y, sign * factor, line, x.size, key.first, key.second,
+                     static_cast<std::uint32_t>(is_placed_ ? first : drawn_), sum_grid_.unit);
+  go_on_to(x.size);
+  if (!is_placed_) drawn_ += static_cast<std::uint64_t>(x.size);
 }
 
 }  // namespace assay

@@ -20,7 +20,8 @@ struct Strided {
 };
 
 /// How the operations of Emulated err on this thread while it lives. One at a time; the one before is back when it
-/// ends. The errors are a function of the seed and of the operations before, on every machine.
+/// ends. The errors are the same on every machine: of a program, which says where it is (`go_to`), a function of the
+/// seed, the place and an index alone; of a reference, of the seed and of the operations before.
 class PerturbedArithmetic {
  public:
   /// How an operand comes to its format: to nearest, anywhere within half a spacing of itself; cut off, within a whole
@@ -29,6 +30,12 @@ class PerturbedArithmetic {
   /// What products of two states read, of which gradients of gates are sums: states as wide as they are summed, or as
   /// kernels store them, as operands.
   enum class States { wide, stored };
+  /// Where a program needs random numbers: a value of one of its blocks, at a token of the scan whose step that is.
+  struct Place {
+    std::uint32_t head = 0, block = 0, token = 0, node = 0;
+  };
+  /// What errs there: what it computes, or what a contraction reads.
+  enum class Part : std::uint32_t { computed, left, right };
 
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
   PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide);
@@ -44,6 +51,24 @@ class PerturbedArithmetic {
   /// From here on every operation is off by a rounding of the sums' format, as where operands are as wide as sums: of
   /// programs, whose numbers need not come from products. (A running mean has none.)
   void round_every_operation() { every_operation_ = true; }
+  /// Whether every operation is off by a rounding.
+  bool rounds_every_operation() const { return narrow_ || every_operation_; }
+  std::uint64_t seed() const { return seed_; }
+
+  /// From here on random numbers are those of that place, whatever was computed before. Dots and add_scaled take
+  /// operands as they are, those that a contraction `reads`.
+  void go_to(const Place& place) {
+    place_ = place, is_placed_ = true, key_is_known_ = false;
+    at_element(0);
+  }
+  const Place& place() const { return place_; }
+  /// The next random numbers are those of element n of the place. A dot goes on to the next one, add_scaled to that
+  /// behind its line.
+  void at_element(std::uint64_t n) { element_ = n, round_ = 0; }
+  /// Whether numbers are off by a rounding when a contraction reads them.
+  bool errs_in_operands() const { return !narrow_; }
+  /// Puts n numbers of a tensor, row-major, into `out` as a contraction reads them at this place.
+  void reads(Part part, const double* x, std::size_t n, double* out) const;
 
   /// What an operation makes of its exact result.
   double operation(double x) { return narrow_ || every_operation_ ? one_rounding_off(x) : x; }
@@ -69,10 +94,17 @@ class PerturbedArithmetic {
   static constexpr std::size_t remembered = 8;
   using Reads = std::array<Read, remembered>;
 
+  /// What a sequence of random numbers begins with.
+  struct Key {
+    std::uint32_t first = 0, second = 0;
+  };
+
   double one_rounding_off(double x, double units = 1);
-  const double* operand(const Strided& x, Reads& reads);
+  const double* operand(const Strided& x, Reads& known);
   void perturb(const double* x, int n, double* out);
-  std::uint32_t key() const;
+  Key counted_key() const;
+  Key key_of(Part part) const;
+  Key key_of_round();
   /// One more number that is uniform in [-1/2, 1/2).
   double uniform();
 
@@ -82,6 +114,11 @@ class PerturbedArithmetic {
   Operands operands_;
   States states_;
   std::uint64_t seed_, drawn_ = 0, calls_ = 0;
+  Place place_;
+  bool is_placed_ = false, key_is_known_ = false;
+  Key key_;  ///< of what is computed at the place
+  std::uint64_t element_ = 0;
+  std::uint32_t round_ = 0;        ///< how many numbers the element has had
   Reads first_, second_, scaled_;  ///< left and right operands of dots; lines of add_scaled
   PerturbedArithmetic* before_;
   static inline thread_local PerturbedArithmetic* active = nullptr;

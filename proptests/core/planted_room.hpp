@@ -15,7 +15,6 @@ namespace assay {
 struct PlantedRoom {
   std::string_view name;
   std::vector<Fault> faults;
-  Decimals (*decimals)(const BasicProblem<std::string>& problem, const DecimalOptions& options);
   BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
   std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
@@ -55,23 +54,6 @@ class LikeRoom : public Room {
 
  private:
   const Room& of_;
-};
-
-/// The registry's room with the planted functions in place of its own. Healthy until a fault is planted.
-class WithFaults final : public LikeRoom {
- public:
-  explicit WithFaults(const PlantedRoom& planted) : LikeRoom(listed_room(planted.name)), planted_(planted) {}
-  Decimals decimals(const BasicProblem<std::string>& p, const DecimalOptions& options) const override {
-    return planted_.decimals(p, options);
-  }
-  BasicAnswer<HiLo> values(const Problem& p, Tier tier) const override { return planted_.values(p, tier); }
-  BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override {
-    return planted_.slopes(p, tangent);
-  }
-  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& p) const override { return planted_.enclosed(p); }
-
- private:
-  const PlantedRoom& planted_;
 };
 
 /// A room with slopes by its reference's dual numbers.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <vector>
 
 namespace assay {
 namespace {
@@ -44,6 +45,36 @@ constexpr DecideRow rows_of_decide[] = {
     {"contract asked for fails", Decides::contract, Verdict::pass, Verdict::fail, 9, true, true, 0, Basis::contract},
     {"contract asked for passes", Decides::contract, Verdict::fail, Verdict::pass, 0.9, true, true, 0, Basis::contract},
 };
+
+/// Of the numbers 1 to 8 in four rows, limits that are 7 and, of the root mean square, 2 times this sigma.
+Expected eight_numbers(double sigma) {
+  Expected e;
+  e.shape = {4, 2}, e.layout = layout_of(e.shape, false);
+  for (int i = 1; i <= 8; ++i) e.value.push_back({static_cast<double>(i), 0});
+  e.bound.assign(8, 0), e.sigma.assign(8, sigma), e.reach.assign(8, 7), e.rms_limit = 2;
+  return e;
+}
+
+/// What the contract says of 1.15 to 8.15 under these sigmas, where the model says that.
+Verdict contract_says(double contract, double model, Verdict by_model) {
+  const Expected expected = eight_numbers(contract);
+  std::vector<double> got;
+  for (const HiLo& x : expected.value) got.push_back(x.hi + 0.15);
+  Judgement j;
+  j.verdict = by_model;
+  return by_closer_limits(judge(expected, got), &expected, j, eight_numbers(model), 2.5, got).verdict;
+}
+
+TEST(Decide, calls_data_vacuous_that_no_evidence_sees) {
+  // Exchanged columns and a last row that repeats are off by 1, root mean square: within its limit, 2 sigma.
+  EXPECT_EQ(contract_says(1, 0.05, Verdict::pass), Verdict::vacuous);
+  EXPECT_EQ(contract_says(1, 0.05, Verdict::undecided), Verdict::pass);    // 20 of the model's sigma
+  EXPECT_EQ(contract_says(1, 0.5, Verdict::undecided), Verdict::vacuous);  // 2 of them, and 5 are left open
+  EXPECT_EQ(contract_says(0.7, 0.01, Verdict::fail), Verdict::pass);       // beyond half of the contract's limits
+  EXPECT_EQ(contract_says(2, 0.01, Verdict::fail), Verdict::vacuous);      // within half of them
+  EXPECT_EQ(contract_says(9, 0.05, Verdict::undecided), Verdict::pass);    // zeros keep the contract, too
+  EXPECT_EQ(contract_says(9, 0.01, Verdict::fail), Verdict::unseen);
+}
 
 TEST(Decide, rests_on_what_the_table_says) {
   for (const DecideRow& row : rows_of_decide) {

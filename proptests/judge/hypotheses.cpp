@@ -213,6 +213,19 @@ const Mistake mistakes[] = {
        return a;
      },
      "h mod H_kv"},
+    {"retnet", "the decay of each head",
+     [](const Call& c) {
+       return healthy_but(c, [&c](Answer& a) {
+         for (int h = 1; h < a.outputs.at("o").shape[0]; ++h) {
+           const Answer other = with_option(c, "head", long{h});
+           for (auto& [name, array] : a.outputs) {
+             const auto n = static_cast<std::ptrdiff_t>(array.data.size()) / array.shape[0];
+             std::copy_n(other.outputs.at(name).data.begin() + h * n, n, array.data.begin() + h * n);
+           }
+         }
+       });
+     },
+     "the decay of each head's own number"},
     {"retnet", "last token first",
      [](const Call& c) {
        Answer a = c.with([](Problem& p) {

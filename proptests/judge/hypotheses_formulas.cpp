@@ -65,6 +65,26 @@ TEST(CausesInFormulas, name_a_term_that_is_missing) {
   expect_said(said, "the formula ");
 }
 
+/// Parallax in a window that the mean of the probe's scores does not know.
+TEST(CausesInFormulas, name_a_mask_that_one_reader_lacks) {
+  Problem p = problem_in("parallax");
+  p.params["window"] = 5L;
+  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &rho = p.inputs.at("rho");
+  Array o({2, 24, 5});
+  for (int h = 0; h < 2; ++h)
+    for (int t = 0; t < 24; ++t) {
+      double norm = 0, all = 0, mean = 0;  // of the window; of all keys so far
+      const auto weight = [&](int j) { return std::exp(dot(q, h, t, k, h, j) / param_of(p, "bandwidth")); };
+      for (int j = 0; j <= t; ++j)
+        norm += t - j < 5 ? weight(j) : 0, all += weight(j), mean += weight(j) * dot(rho, h, t, k, h, j);
+      for (int j = std::max(0, t - 4); j <= t; ++j)
+        for (int c = 0; c < 5; ++c)
+          number_at(o, h, t, c) +=
+              weight(j) / norm * (1 + mean / all - dot(rho, h, t, k, h, j)) * number_at(v, h, j, c);
+    }
+  expect_said(said_of_o(p, o), "the formula ");
+}
+
 /// As many steps of conjugate gradients as there are dimensions solve a system, and one less does not.
 TEST(CausesInFormulas, take_steps_towards_a_solution) {
   const Problem p = problem_in("mesanet");

@@ -163,7 +163,7 @@ TEST(CausesInInputs, name_mistakes_in_chunks_of_any_size) {
   }
 }
 
-/// Energies that are means, and a write that decays with the state.
+/// Energies that are means or squares, a factor too much, and a write that decays with the state.
 TEST(CausesInInputs, include_other_sums_and_factors_of_both_terms) {
   const Room& room = listed_room("falcon1");
   Problem p = room.make({.mechanism = "falcon1", .shape = {1, 24, 2, 0, 4, 5, 0}});
@@ -173,7 +173,7 @@ TEST(CausesInInputs, include_other_sums_and_factors_of_both_terms) {
     return language::answer_in_doubles(language::Mechanism(of), p).outputs.at("o").data;
   };
   const std::vector<double> truth = answer(program);
-  for (const std::string kind : {"mean for the sum", "root of it", "as well"}) {
+  for (const std::string kind : {"mean for the sum", "root of it", "as well", "squared", "mul by parameter 5"}) {
     int other = 0;
     for (const language::Mutant& mutant : language::further_mutants_of(program, {})) {
       if (!mutant.what.ends_with(kind)) continue;

@@ -32,6 +32,31 @@ TEST(CausesInPlaces, name_a_gain_of_some_channels_and_of_some_rows) {
   expect_named(bench, rows, " times the right values in ");
 }
 
+TEST(CausesInPlaces, name_no_number_that_leaves_a_hundredth) {
+  const Bench& bench = bench_for("gated_deltanet");
+  Answer answer = bench.call().healthy();
+  std::vector<double>& o = answer.outputs.at("o").data;
+  for (std::size_t i = 0; i < o.size(); ++i) o[i] *= i % 2 == 0 ? 1.47 : 1.53;  // 99.6% is 1.5 times
+  EXPECT_EQ(told_of(bench, answer).text().find("times the right values"), std::string::npos);
+}
+
+TEST(CausesInPlaces, name_gradients_of_groups_and_of_other_tensors) {
+  const Bench& gates = bench_for("mamba2");
+  Answer summed = gates.call().healthy();
+  Array &d_g = summed.gradients.at("log_decay"), own = d_g;
+  const int group = d_g.shape[0] / gates.problem.inputs.at("k").shape[0];
+  for (int h = 0; h < d_g.shape[0]; ++h)
+    for (int t = 0; t < d_g.shape[1]; ++t)
+      for (int other = h / group * group; other < (h / group + 1) * group; ++other)
+        number_at(d_g, h, t) += other == h ? 0 : number_at(own, other, t);
+  expect_named(gates, summed, "summed over the heads of each group");
+
+  Answer joined = bench_for("comba").call().healthy();
+  std::vector<double>&d_k = joined.gradients.at("k").data, &d_p = joined.gradients.at("p").data;
+  for (std::size_t i = 0; i < d_k.size(); ++i) d_k[i] += d_p[i], d_p[i] = 0;
+  expect_named(bench_for("comba"), joined, "d_p added to it, too");
+}
+
 TEST(CausesInPlaces, name_a_number_that_is_its_neighbours) {
   const Bench& bench = bench_for("gated_deltanet");
   Answer answer = bench.call().healthy();

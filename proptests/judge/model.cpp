@@ -87,6 +87,47 @@ TEST(Model, the_same_seed_is_the_same_error_and_zero_is_zero) {
   EXPECT_EQ(arithmetic.dot(0, all_of(zeros), all_of(b), 1), 0);
 }
 
+/// A program's random numbers are functions of the place, whatever was computed before; those of places, operands and
+/// roundings that differ in anything are independent.
+TEST(Model, random_numbers_are_those_of_a_place) {
+  using Place = PerturbedArithmetic::Place;
+  using Part = PerturbedArithmetic::Part;
+  constexpr std::size_t count = 4096;
+  const std::vector<double> ones(count, 1.0);
+  const std::vector<Place> places{{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+  // Errors in units of their deviation: of both operands, of an operation, and of another one on the same element.
+  const auto drawn_at = [&](const Place& place, PerturbedArithmetic& draw) {
+    std::vector<std::vector<double>> lists(4, ones);
+    draw.go_to(place);
+    draw.reads(Part::left, ones.data(), count, lists[0].data());
+    draw.reads(Part::right, ones.data(), count, lists[1].data());
+    for (std::size_t i = 0; i < count; ++i) {
+      draw.at_element(i);
+      lists[2][i] = draw.operation(1), lists[3][i] = draw.operation(1);
+    }
+    for (std::size_t k = 0; k < lists.size(); ++k)
+      for (double& x : lists[k]) x = (x - 1) * std::sqrt(12.0) * (k < 2 ? 0x1p7 : 0x1p23);
+    return lists;
+  };
+  std::vector<std::vector<double>> all;
+  for (const std::uint64_t seed : {1U, 2U}) {
+    PerturbedArithmetic draw(Format::bf16, Operands::nearest, seed), again(Format::bf16, Operands::nearest, seed);
+    draw.round_every_operation(), again.round_every_operation();
+    std::vector<std::vector<std::vector<double>>> forwards, backwards;
+    for (const Place& place : places) forwards.push_back(drawn_at(place, draw));
+    for (std::size_t p = places.size(); p-- > 0;) backwards.insert(backwards.begin(), drawn_at(places[p], again));
+    EXPECT_EQ(forwards, backwards);
+    for (const auto& lists : forwards) all.insert(all.end(), lists.begin(), lists.end());
+  }
+  // A mean of n products of independent numbers of variance 1 has the deviation 1 / sqrt(n).
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = 0; b <= a; ++b) {
+      double sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += all[a][i] * all[b][i];
+      EXPECT_LT(std::fabs(sum / count - (a == b ? 1 : 0)) * std::sqrt(1.0 * count), 6) << a << ' ' << b;
+    }
+}
+
 TEST(Model, does_not_depend_on_threads) {
   const Room& room = listed_room("kda");
   const Problem problem = room.make({"kda", {1, 20, 2, 0, 4, 4, 0}, Format::bf16, Style::normal, 3, {}});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 
 #include "judge/sigma/expected.hpp"
 #include "judge/verdict/judge.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-TEST(Slices, sum_heads_chunks_positions_and_columns) {
+TEST(Slices, sum_heads_chunks_positions_columns_and_rows) {
   const Layout layout{2, 65, 2};
   Numbers weight(layout.size(), 1), error(layout.size());
   const auto at = [](int h, int r, int c) { return static_cast<std::size_t>((h * 65 + r) * 2 + c); };
@@ -23,7 +24,7 @@ TEST(Slices, sum_heads_chunks_positions_and_columns) {
   weight[at(1, 3, 1)] = 0.5;
   const std::vector<Slice> slices = slices_of(layout);
   const Numbers sums = slice_sums(layout, weight, error);
-  ASSERT_EQ(sums.size(), 1U + 2 + 2 + 64 + 2);
+  ASSERT_EQ(sums.size(), 1U + 2 + 2 + (16 + 32 + 64) + 2 + 65 + 2 * 65);
   ASSERT_EQ(slices.size(), sums.size());
   const auto sum = [&](const char* name) {
     for (std::size_t i = 0; i < slices.size(); ++i)
@@ -39,9 +40,15 @@ TEST(Slices, sum_heads_chunks_positions_and_columns) {
   EXPECT_EQ(sum("position 0 of every chunk of 64"), 11);
   EXPECT_EQ(sum("position 3 of every chunk of 64"), 50);
   EXPECT_EQ(sum("position 5 of every chunk of 64"), 0);
+  EXPECT_EQ(sum("position 0 of every chunk of 32"), 11);
+  EXPECT_EQ(sum("position 3 of every chunk of 16"), 50);
+  EXPECT_EQ(sum("row 0"), 1);
+  EXPECT_EQ(sum("row 64"), 10);
+  EXPECT_EQ(sum("row 3 of head 1"), 50);
+  EXPECT_EQ(sum("row 3 of head 0"), 0);
   EXPECT_EQ(sum("column 0"), 11);
   EXPECT_EQ(sum("column 1"), 50);
-  EXPECT_EQ(slices_of({1, 64, 1}).size(), 1U) << "one head, one chunk, one column: nothing to tell apart";
+  EXPECT_EQ(slices_of({1, 16, 1}).size(), 1U) << "one head, one chunk, one column: nothing to tell apart";
 }
 
 /// Errors of standard deviation 1: independent, common to a column, or to everything.
@@ -77,8 +84,11 @@ std::vector<Numbers> draws_of(const ErrorModel& model, Noise& random, double lea
   return list;
 }
 
-bool rejects(const std::vector<SliceSum>& expected, const Layout& layout, const Numbers& error) {
-  const Numbers sums = slice_sums(layout, Numbers(error.size(), 1), error);
+/// A sigma of one that the draws have all of.
+Spread drawn_alone(std::size_t n) { return {.sigma = Numbers(n, 1), .freedom = {}, .drawn = Numbers(n, 1)}; }
+
+bool rejects(const std::vector<SliceSum>& expected, const Layout& layout, const Numbers& weight, const Numbers& error) {
+  const Numbers sums = slice_sums(layout, weight, error);
   for (std::size_t s = 0; s < sums.size(); ++s)
     if (!(std::fabs(sums[s]) <= expected[s].reach * expected[s].sigma)) return true;
   return false;
@@ -89,12 +99,15 @@ TEST(Slices, raise_false_alarms_no_more_often_than_stated) {
   for (const ErrorModel& model : error_models) {
     Noise random(9);
     const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1);
+    Numbers values;
+    while (values.size() < zeros.size()) values.push_back(random.normal());
     const int trials = zeros.size() > 100 ? 400 : 2000;
     int alarms = 0;
     for (int t = 0; t < trials; ++t) {
+      const Numbers& weight = t % 2 == 0 ? ones : values;  // as of leans, and of gains
       const std::vector<SliceSum> expected =
-          expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, ones, zeros, rate);
-      alarms += rejects(expected, model.layout, errors_of(model, random)) ? 1 : 0;
+          expected_sums(draws_of(model, random), zeros, {zeros}, model.layout, weight, drawn_alone(zeros.size()), rate);
+      alarms += rejects(expected, model.layout, weight, errors_of(model, random)) ? 1 : 0;
     }
     EXPECT_LE(alarms, trials * rate + 5 * std::sqrt(trials * rate)) << model.name;
   }
@@ -105,11 +118,12 @@ TEST(Slices, let_pass_what_correct_kernels_lean) {
   const Numbers zeros(model.layout.size()), ones(model.layout.size(), 1), leaning(model.layout.size(), 0.8);
   Noise random(5);
   const auto expected_of = [&](double lean_of_draws, const Numbers& own) {
-    return expected_sums(draws_of(model, random, lean_of_draws), zeros, {own}, model.layout, ones, zeros, 1e-6);
+    return expected_sums(draws_of(model, random, lean_of_draws), zeros, {own}, model.layout, ones,
+                         drawn_alone(zeros.size()), 1e-6);
   };
-  EXPECT_TRUE(rejects(expected_of(0, zeros), model.layout, leaning));
-  EXPECT_FALSE(rejects(expected_of(0.8, zeros), model.layout, leaning)) << "random rounding leans as well";
-  EXPECT_FALSE(rejects(expected_of(0, leaning), model.layout, leaning)) << "the contract's own rounding leans";
+  EXPECT_TRUE(rejects(expected_of(0, zeros), model.layout, ones, leaning));
+  EXPECT_FALSE(rejects(expected_of(0.8, zeros), model.layout, ones, leaning)) << "random rounding leans as well";
+  EXPECT_FALSE(rejects(expected_of(0, leaning), model.layout, ones, leaning)) << "the contract's own rounding leans";
 }
 
 /// A column of which nothing counts has nothing to lean by, whatever those next to it do.
@@ -118,35 +132,52 @@ TEST(Slices, stay_exact_where_nothing_may_be_off) {
   const Numbers zeros(layout.size());
   Numbers weight, own;
   for (std::size_t i = 0; i < layout.size(); ++i) weight.push_back(i % 2 ? 1 : 0), own.push_back(1);
-  const std::vector<SliceSum> expected =
-      expected_sums(std::vector<Numbers>(default_draws, zeros), zeros, {own}, layout, weight, zeros, 1e-6);
+  const std::vector<SliceSum> expected = expected_sums(std::vector<Numbers>(default_draws, zeros), zeros, {own}, layout,
+                                                       weight, drawn_alone(zeros.size()), 1e-6);
   for (const SliceSum& sum : expected) {
-    EXPECT_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
+    const bool whole = sum.slice.axis == Slice::Axis::tensor || sum.slice.axis == Slice::Axis::column;
+    EXPECT_GT(sum.sigma + (sum.slice.name() == "column 0" ? 1 : 0), 0) << sum.slice.name();
+    if (whole) {
+      EXPECT_DOUBLE_EQ(sum.sigma, sum.slice.name() == "column 0" ? 0 : 50) << sum.slice.name();
+    }
   }
 }
 
+/// Values of a hundred sigma, what draws say of them, and an answer with errors of one sigma.
+struct Learnt {
+  Expected e;
+  Numbers got;
+
+  Learnt(const Layout& layout, std::uint64_t seed)
+      : e{.shape = {layout.heads, layout.rows, layout.cols},
+          .layout = layout,
+          .value = {},
+          .bound = {},
+          .sigma = {},
+          .reach = {}} {
+    Noise random(seed);
+    std::vector<Numbers> samples(default_draws, Numbers(layout.size()));
+    Numbers exact;
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      exact.push_back(random.normal());
+      for (Numbers& draw : samples) draw[i] = exact[i] + std::sqrt(2.0) * 0.01 * random.normal();
+      got.push_back(exact[i] + 0.01 * random.normal());
+      e.value.push_back({exact[i], 0});
+    }
+    const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+    e.bound.assign(exact.size(), 0), e.sigma = spread.sigma;
+    e.rms_limit = rms_limit(spread, false_alarm_rate);
+    for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
+    for (const double sigma : e.sigma) e.weight.push_back(1 / sigma);
+    e.gain_weight = gain_weights(e);
+    e.sums = expected_sums(samples, exact, {exact}, layout, e.weight, spread, false_alarm_rate);
+    e.gains = expected_sums(samples, exact, {exact}, layout, e.gain_weight, spread, false_alarm_rate);
+  }
+};
+
 /// A fifth of sigma, in one column: no element and no mean square shows it.
 TEST(Slices, see_what_nothing_else_sees) {
-  const Layout layout{1, 4096, 8};
-  Expected e{.shape = {4096, 8}, .layout = layout, .value = {}, .bound = {}, .sigma = {}, .reach = {}};
-  Noise random(11);
-  std::vector<Numbers> samples(default_draws, Numbers(layout.size()));
-  Numbers exact, got;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    exact.push_back(random.normal());
-    for (Numbers& draw : samples) draw[i] = exact[i] + std::sqrt(2.0) * 0.01 * random.normal();
-    got.push_back(exact[i] + 0.01 * random.normal());
-    e.value.push_back({exact[i], 0});
-  }
-  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
-  e.bound.assign(exact.size(), 0), e.sigma = spread.sigma;
-  e.rms_limit = rms_limit(spread, false_alarm_rate);
-  for (const double freedom : spread.freedom) e.reach.push_back(equivalent_sigmas(element_sigmas, freedom));
-  for (const double sigma : e.sigma) e.weight.push_back(1 / sigma);
-  Numbers undrawn;
-  for (std::size_t i = 0; i < layout.size(); ++i)
-    undrawn.push_back(spread.sigma[i] * spread.sigma[i] - spread.drawn[i]);
-  e.sums = expected_sums(samples, exact, {exact}, layout, e.weight, undrawn, false_alarm_rate);
+  auto [e, got] = Learnt({1, 4096, 8}, 11);
   const Judgement healthy = judge(e, got);
   EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
   for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;
@@ -158,6 +189,33 @@ TEST(Slices, see_what_nothing_else_sees) {
   EXPECT_LT(leaning.worst_z, 7);
   e.sums.clear();
   EXPECT_EQ(judge(e, got).verdict, Verdict::pass) << "it is the sums that see it";
+}
+
+/// A part of the values, in one head, one row, or one row of every 16: it leans to no side.
+TEST(Slices, see_small_gains) {
+  struct Gain {
+    const char* slice;
+    double by;
+    bool (*has)(int head, int row);
+  };
+  const Layout layout{2, 256, 64};
+  for (const Gain& gain :
+       {Gain{"head 1", 0.002, [](int head, int) { return head == 1; }},
+        Gain{"row 7 of head 0", -0.015, [](int head, int row) { return head == 0 && row == 7; }},
+        Gain{"position 3 of every chunk of 16", 0.004, [](int, int row) { return row % 16 == 3; }}}) {
+    auto [e, got] = Learnt(layout, 12);
+    ASSERT_EQ(judge(e, got).verdict, Verdict::pass) << judge(e, got).reason;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const int row = static_cast<int>(i) / layout.cols;
+      if (gain.has(row / layout.rows, row % layout.rows)) got[i] *= 1 + gain.by;
+    }
+    const Judgement found = judge(e, got);
+    EXPECT_EQ(found.verdict, Verdict::fail) << gain.slice;
+    EXPECT_EQ(found.worst_gain_slice, gain.slice);
+    EXPECT_NEAR(found.gain, gain.by, std::fabs(gain.by) / 2) << gain.slice;
+    e.gains.clear();
+    EXPECT_EQ(judge(e, got).verdict, Verdict::pass) << "it is the gains that see it";
+  }
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Terms, are_those_of_one_head_after_the_other) {
       listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
   constexpr int bits = 24;
   Sized::accumulate_in(bits);
-  const Arrays one_by_one = reported_sizes(answer<M, Sized>(Binding<M, double>(problem), {true, false, false}));
+  const Arrays one_by_one = reported_sizes(answer<M, Sized>(Binding<M, double>(problem), true));
   for (const int threads : {1, 3}) expect_same(*listed_room(M::name).term_sizes(problem, bits, threads), one_by_one);
 }
 

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,9 +23,11 @@
 
 #include "language/answers/answer.hpp"
 #include "language/program/gradient.hpp"
+#include "oracles/scalars/emulated.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/format.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/lab/lab.hpp"
 
@@ -41,6 +46,50 @@ struct Launch {
   int length[4] = {0, 0, 0, 0};
   int heads = 1, segment = 1;
 };
+
+/// Contractions of every kind, sums along tokens, powers.
+constexpr const char* drawn_programs[] = {"deltanet", "kda", "mamba2", "retnet", "mlstm", "rg_lru"};
+
+/// As the prelude of draws has it.
+struct Draw {
+  std::uint64_t seed = 0;
+  double unit = 0, least = 0, sum_unit = 0, sum_least = 0, shift = 0;
+  int narrow = 0, every = 0;
+};
+
+/// How a draw errs.
+struct Erring {
+  Format operands;
+  bool cut_off, every;
+
+  Draw launched(std::uint64_t seed) const {
+    const auto unit = [](Format format) { return std::ldexp(1.0, -info(format).mantissa_bits); };
+    const auto least = [](Format format) {  // as PerturbedArithmetic::Grid
+      return std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0);
+    };
+    const Format sums = operands == Format::fp64 ? Format::fp64 : Format::fp32;
+    const bool narrow = unit(operands) == unit(sums);
+    return {.seed = seed,
+            .unit = unit(operands),
+            .least = least(operands),
+            .sum_unit = unit(sums),
+            .sum_least = least(sums),
+            .shift = cut_off ? -0.5 : 0.0,
+            .narrow = narrow ? 1 : 0,
+            .every = narrow || every ? 1 : 0};
+  }
+  BasicAnswer<Emulated> evaluated(const Mechanism& mechanism, const Problem& problem, std::uint64_t seed) const {
+    using Operands = PerturbedArithmetic::Operands;
+    PerturbedArithmetic draw(operands, cut_off ? Operands::cut_off : Operands::nearest, seed);
+    if (every) draw.round_every_operation();
+    return answer<Emulated>(Posed<double>(mechanism, problem), true);
+  }
+};
+constexpr Erring errings[] = {{Format::bf16, false, false},
+                              {Format::bf16, false, true},
+                              {Format::tf32, true, false},
+                              {Format::fp32, false, false},
+                              {Format::fp64, false, false}};
 
 int length_along(const std::string& axis) {
   static const std::map<std::string, int> lengths{{"T", 21}, {"K", 6}, {"V", 5}, {"D", 7}};
@@ -123,16 +172,18 @@ class Compiled {
   void* library_ = nullptr;
 };
 
-/// The emitted program's results for the problem, in the order of its outputs.
+/// The emitted program's results for the problem, in the order of its outputs; of draws those of the last one, as
+/// blocks of one head have them.
 std::vector<std::vector<double>> results_of(const Compiled& library, const Emitted& emitted, const Program& gradient,
-                                            const Problem& problem, int segment) {
+                                            const Problem& problem, int segment, const std::vector<Draw>& draws = {}) {
+  const std::size_t before = draws.empty() ? 0 : draws.size() - 1;
   std::vector<std::vector<double>> inputs, outputs;
   for (const Input& input : gradient.inputs) inputs.push_back(numbers_of(problem, input.name));
   for (std::size_t r = 0; r < gradient.outputs.size(); ++r) {
     std::size_t count = 1;
     for (const Dim& dim : gradient.body->result_type(r).axes)
       count *= static_cast<std::size_t>(dim.name.empty() ? dim.written : length_along(dim.name));
-    outputs.emplace_back(count, std::numeric_limits<double>::quiet_NaN());
+    outputs.emplace_back(count * (before + 1), std::numeric_limits<double>::quiet_NaN());
   }
   std::vector<const double*> from;
   std::vector<double*> to;
@@ -143,29 +194,59 @@ std::vector<std::vector<double>> results_of(const Compiled& library, const Emitt
   const auto numbers = library.function<long(const Launch*)>(emitted.name + "_workspace");
   const auto evaluate_emitted = library.function<void(const Launch*, int)>(emitted.name);
   require(numbers != nullptr && evaluate_emitted != nullptr, emitted.name, ": the library does not have it");
-  std::vector<double> workspace(static_cast<std::size_t>(numbers(&launch)) + 1,
+  std::vector<double> workspace(static_cast<std::size_t>(numbers(&launch)) * (before + 1) + 1,
                                 std::numeric_limits<double>::quiet_NaN());
   launch.workspace = workspace.data();
-  evaluate_emitted(&launch, 0);
+  if (draws.empty())
+    evaluate_emitted(&launch, 0);
+  else
+    library.function<void(const Launch*, const Draw*, int)>(emitted.name)(&launch, draws.data(),
+                                                                          static_cast<int>(before));
+  for (std::vector<double>& one : outputs)
+    one.erase(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(one.size() / (before + 1) * before));
   return outputs;
+}
+
+/// The texts, behind the lengths of their axes.
+std::string source_of(const std::vector<Emitted>& emitted) {
+  std::set<std::string> macros;
+  std::string sources, lengths;
+  for (const Emitted& one : emitted) {
+    macros.insert(one.macros.begin(), one.macros.end());
+    sources += one.text;
+  }
+  for (const std::string& macro : macros)
+    lengths += fmt::format("#define {} {}\n", macro, length_along(macro.substr(std::strlen("ASSAY_"))));
+  return lengths + sources;
+}
+
+/// How many numbers of a draw are not the evaluator's, in any tensor; `first` says where.
+std::size_t count_of_other_bits(const std::vector<std::vector<double>>& outputs, const Mechanism& mechanism,
+                                const BasicAnswer<Emulated>& answered, std::string& first) {
+  std::size_t others = 0;
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    const std::string& name = mechanism.gradient.outputs[r];
+    const std::vector<Emulated>& expected = r < mechanism.program.outputs.size()
+                                                ? answered.outputs.at(name).data
+                                                : answered.gradients.at(name.substr(2)).data;
+    require(outputs[r].size() == expected.size(), name, ": another shape");
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (std::memcmp(&outputs[r][i], &expected[i].value, sizeof(double)) == 0) continue;
+      if (others++ == 0) first = fmt::format("{} [{}]: {} for {}", name, i, outputs[r][i], expected[i].value);
+    }
+  }
+  return others;
 }
 
 TEST(Emit, HasTheEvaluatorsBitsInOutputsAndGradients) {
   if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
   std::vector<Mechanism> mechanisms;
   std::vector<Emitted> emitted;
-  std::set<std::string> macros;
-  std::string sources;
   for (const char* name : emitted_programs) {
     mechanisms.emplace_back(load_program(in_library(name)));
     emitted.push_back(emit(mechanisms.back().gradient));
-    macros.insert(emitted.back().macros.begin(), emitted.back().macros.end());
-    sources += emitted.back().text;
   }
-  std::string lengths;
-  for (const std::string& macro : macros)
-    lengths += fmt::format("#define {} {}\n", macro, length_along(macro.substr(std::strlen("ASSAY_"))));
-  const Compiled library(lengths + sources);
+  const Compiled library(source_of(emitted));
   ASSERT_TRUE(library.is_there()) << library.message();
   RandomBits random{43, 0};
   for (std::size_t p = 0; p < mechanisms.size(); ++p) {
@@ -187,6 +268,55 @@ TEST(Emit, HasTheEvaluatorsBitsInOutputsAndGradients) {
   }
 }
 
+TEST(Emit, DrawsHaveTheEvaluatorsBits) {
+  if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
+  std::vector<Mechanism> mechanisms;
+  std::vector<Emitted> emitted;
+  for (const char* name : drawn_programs) {
+    mechanisms.emplace_back(load_program(in_library(name)));
+    emitted.push_back(emit(mechanisms.back().gradient, true));
+  }
+  const Compiled library(source_of(emitted));
+  ASSERT_TRUE(library.is_there()) << library.message();
+  RandomBits random{44, 0};
+  for (std::size_t p = 0; p < mechanisms.size(); ++p) {
+    const Problem problem = problem_for_emitted(mechanisms[p].program, random);
+    for (const Erring& erring : errings) {
+      const std::uint64_t seed = random.next();
+      const auto answered = erring.evaluated(mechanisms[p], problem, seed);
+      for (const int segment : {4, 64}) {
+        const std::vector<Draw> draws{erring.launched(seed + 1), erring.launched(seed)};
+        const auto outputs = results_of(library, emitted[p], mechanisms[p].gradient, problem, segment, draws);
+        std::string first;
+        EXPECT_EQ(count_of_other_bits(outputs, mechanisms[p], answered, first), 0U)
+            << mechanisms[p].program.name << ", " << name_of(erring.operands) << ' ' << erring.every << ": " << first;
+      }
+    }
+  }
+}
+
+/// Random numbers that do not know their token: the bits say so.
+TEST(Emit, ADrawThatErrsOtherwiseHasOtherBits) {
+  if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
+  const Mechanism mechanism(load_program(in_library("deltanet")));
+  Emitted emitted = emit(mechanism.gradient, true);
+  const std::string token = "(unsigned)t, ";
+  std::size_t broken = 0;
+  for (std::size_t at = emitted.text.find(token); at != std::string::npos; at = emitted.text.find(token, at), ++broken)
+    emitted.text.replace(at, token.size(), "0, ");
+  ASSERT_GT(broken, 0U);
+  const Compiled library(source_of({emitted}));
+  ASSERT_TRUE(library.is_there()) << library.message();
+  RandomBits random{45, 0};
+  const Problem problem = problem_for_emitted(mechanism.program, random);
+  for (const Erring& erring : errings) {
+    const auto outputs = results_of(library, emitted, mechanism.gradient, problem, 4, {erring.launched(1)});
+    std::string first;
+    EXPECT_GT(count_of_other_bits(outputs, mechanism, erring.evaluated(mechanism, problem, 1), first), 0U)
+        << name_of(erring.operands);
+  }
+}
+
 TEST(Emit, RefusesWithTheNode) {
   for (const char* name : {"softmax_attention", "mesanet", "ttt_linear"}) {
     try {
@@ -204,6 +334,9 @@ TEST(Emit, IsAVerb) {
   const std::string file = in_library("gated_deltanet");
   EXPECT_EQ(assay::run(lab_command_line(), {"emit", file}, console), exit_passed) << err.str();
   EXPECT_EQ(out.str(), emit(load_program(file)).text);
+  out.str("");
+  EXPECT_EQ(assay::run(lab_command_line(), {"emit", file, "--draws"}, console), exit_passed) << err.str();
+  EXPECT_EQ(out.str(), emit(load_program(file), true).text);
   EXPECT_EQ(assay::run(lab_command_line(), {"emit", in_library("softmax_attention")}, console), exit_usage);
 }
 

@@ -210,11 +210,11 @@ TEST(Library, ProgramsWithOneWrongOperationAreNotTheReference) {
 }
 
 /// A gate's gradient is a sum of products of two states: where those are stored it is another draw, and outputs are
-/// not. Of one head: another would go on with other random numbers.
+/// not.
 TEST(Library, StatesThatAreStoredAreOperandsOfGatesGradients) {
   for (const char* name : {"kda", "gla", "mamba2"}) {
     const Room& room = listed_room(name);
-    const Problem problem = room.make({.mechanism = name, .shape = {1, 5, 1, 0, 2, 3, 0}, .precision = Format::bf16});
+    const Problem problem = room.make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .precision = Format::bf16});
     const auto drawn = [&](PerturbedArithmetic::States states) {
       const PerturbedArithmetic draw(Format::bf16, PerturbedArithmetic::Operands::nearest, 1, states);
       return room.emulated(problem);
@@ -222,6 +222,41 @@ TEST(Library, StatesThatAreStoredAreOperandsOfGatesGradients) {
     const Answer wide = drawn(PerturbedArithmetic::States::wide), stored = drawn(PerturbedArithmetic::States::stored);
     EXPECT_EQ(wide.outputs, stored.outputs) << name;
     EXPECT_NE(wide.gradients.at("log_decay"), stored.gradients.at("log_decay")) << name;
+  }
+}
+
+/// A draw's outputs have the same bits whatever follows: neither later tokens nor other heads move its random numbers.
+TEST(Library, DrawsDoNotDependOnTokensAndHeadsThatFollow) {
+  constexpr int tokens = 7, fewer = 4, heads = 3;
+  for (const char* name : {"kda", "deltanet", "mamba2", "gated_deltanet"}) {
+    const Room& room = listed_room(name);
+    const Problem whole =
+        room.make({.mechanism = name, .shape = {1, tokens, heads, 0, 2, 5, 0}, .precision = Format::bf16});
+    Problem less = whole;
+    less.cotangents.clear();
+    for (auto& [input, array] : less.inputs) {
+      ASSERT_EQ(array.shape.front(), heads) << name << ' ' << input;
+      const bool of_tokens = array.shape.size() > 1 && array.shape[1] == tokens;
+      const std::size_t block = array.data.size() / heads, kept = of_tokens ? block / tokens * fewer : block;
+      std::vector<double> data;
+      for (std::size_t h = 0; h + 1 < heads; ++h)
+        data.insert(data.end(), array.data.begin() + static_cast<std::ptrdiff_t>(h * block),
+                    array.data.begin() + static_cast<std::ptrdiff_t>(h * block + kept));
+      array.shape[0] = heads - 1, array.data = std::move(data);
+      if (of_tokens) array.shape[1] = fewer;
+    }
+    Problem forward = whole;
+    forward.cotangents.clear();
+    const auto drawn = [&](const Problem& problem) {
+      const PerturbedArithmetic draw(Format::bf16, PerturbedArithmetic::Operands::nearest, 1);
+      return room.emulated(problem).outputs.at("o").data;
+    };
+    const std::vector<double> all = drawn(forward), part = drawn(less);
+    const std::size_t row = all.size() / (heads * tokens);
+    ASSERT_EQ(part.size(), row * (heads - 1) * fewer) << name;
+    for (std::size_t i = 0; i < part.size(); ++i)
+      EXPECT_EQ(part[i], all[i / (row * fewer) * row * tokens + i % (row * fewer)]) << name << ' ' << i;
+    EXPECT_NE(all, room.emulated(forward).outputs.at("o").data) << name << ": nothing was drawn";
   }
 }
 

@@ -127,20 +127,26 @@ TEST_F(ProgramVerbs, CheckSaysWhichErrorsInTheFormulaItWouldHaveFailed) {
   EXPECT_NE(ran.err.find("--mutants: kda is no program"), std::string::npos) << ran.err;
 }
 
+/// Keys and values of every group are those that its first head would have without groups.
 TEST_F(ProgramVerbs, SharedInputsHaveFewerHeads) {
-  Safetensors answer = answered("gla", "1,20,4,8,8");
-  Safetensors problem = read_safetensors(path("case.safetensors"));
-  Array k = load("k", problem.tensors["k"]);
-  ASSERT_EQ(k.shape, (std::vector<int>{1, 20, 4, 8}));
-  Array shared(std::vector<int>{1, 20, 2, 8});
-  for (std::size_t i = 0; i < shared.data.size(); ++i) shared.data[i] = k.data[i / 16 * 32 + i % 16];
-  problem.tensors["k"] = store(shared, "BF16");
-  write_safetensors(std::filesystem::path(path("case.safetensors")), problem);
-  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("truth.safetensors")}).code, 0);
-  const Safetensors truth = read_safetensors(path("truth.safetensors"));
-  EXPECT_EQ(truth.metadata.at("status"), "OK") << truth.metadata.at("message");
-  EXPECT_EQ(truth.tensors.at("d_k").shape, (std::vector<int>{1, 20, 2, 8}));
-  EXPECT_EQ(truth.tensors.at("d_q").shape, (std::vector<int>{1, 20, 4, 8}));
+  answered("gla", "1,20,4,8,8");
+  const Safetensors whole = read_safetensors(path("case.safetensors"));
+  const Safetensors answer = answered("gla", "1,20,4/2,8,8");
+  const Safetensors grouped = read_safetensors(path("case.safetensors"));
+  for (const auto& [name, tensor] : grouped.tensors) {
+    const Array drawn = load(name, tensor), all = load(name, whole.tensors.at(name));
+    const bool is_shared = name == "k" || name == "v";
+    ASSERT_EQ(drawn.data.size(), is_shared ? all.data.size() / 2 : all.data.size()) << name;
+    for (std::size_t i = 0; i < drawn.data.size(); ++i)
+      ASSERT_EQ(drawn.data[i], all.data[is_shared ? i / 8 * 16 + i % 8 : i]) << name << ' ' << i;
+  }
+  EXPECT_EQ(answer.tensors.at("d_k").shape, (std::vector<int>{1, 20, 2, 8}));
+  EXPECT_EQ(answer.tensors.at("d_q").shape, (std::vector<int>{1, 20, 4, 8}));
+  checked(answer, 0);
+  const Ran ran = run_assay(
+      {"case", source_dir() + "/mechanisms/json/hgrn.json", "--shape", "1,20,4/2,8,8", "-o", path("none.safetensors")});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_NE(ran.err.find("has no q and k or v whose heads could share; leave out /2"), std::string::npos) << ran.err;
 }
 
 /// Axes of written length, and of names that no shape has: as long as K.

@@ -383,11 +383,10 @@ std::string first_difference(const BasicArrays<HiLo>& got, const BasicArrays<HiL
 
 std::string is_its_reference(const Room& room, const Problem& problem) {
   const PlantedRoom& planted = planted_room(room.name);
-  const WithFaults reference(planted);
   std::vector<Problem> problems{problem};
   if (std::optional<Problem> limit = in_the_limit(problem)) problems.push_back(std::move(*limit));
   for (const Problem& p : problems) {
-    const BasicAnswer<HiLo> got = room.values(p, Tier::mp100), want = reference.values(p, Tier::mp100);
+    const BasicAnswer<HiLo> got = room.values(p, Tier::mp100), want = planted.values(p, Tier::mp100);
     if (std::string s = first_difference(got.outputs, want.outputs); !s.empty()) return s;
     if (want.gradients.empty() && !p.cotangents.empty()) {
       // Most references go forward alone: dual numbers then say what gradients are.

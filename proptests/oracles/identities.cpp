@@ -128,6 +128,9 @@ TEST(Measuring, AnErratumMustMissAndItsCorrectionMustNot) {
   EXPECT_EQ(measure(erratum(3, 2)).printed_error, 0.5);
   EXPECT_FALSE(measure(erratum(2, 2)).confirmed);
   EXPECT_FALSE(measure(erratum(3, 3)).confirmed);
+  Erratum unproven = erratum(3, 2);
+  unproven.proof = [] { return IdentityResult{}; };
+  EXPECT_FALSE(measure(unproven).confirmed);
 }
 
 }  // namespace

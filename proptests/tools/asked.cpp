@@ -1,20 +1,30 @@
 // What a case asks for is judged: whatever tensor of an answer is zero, another one's, misnamed or missing, it never
-// passes unseen.
+// passes unseen, by whatever door it comes. Those of Python are in python/tests/package/test_plugin.py.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "files/problem_file.hpp"
 #include "judge/court/case_trial.hpp"
+#include "judge/court/judge_answer.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/places.hpp"
+#include "proptests/core/share.hpp"
 #include "proptests/laws/property.hpp"
+#include "proptests/tools/cli.hpp"
 #include "tools/cases/golden.hpp"
+#include "tools/run/checked.hpp"
 
 namespace assay {
 namespace {
@@ -71,15 +81,47 @@ Safetensors exchanged(const Safetensors& right) {
   return wrong;
 }
 
+/// Does an answer damage, at the tensor of that name.
+using Damage = void (*)(Safetensors& answer, const std::string& name);
+
+void zero(Safetensors& answer, const std::string& name) {
+  std::vector<std::uint8_t>& bytes = answer.tensors.at(name).bytes;
+  std::fill(bytes.begin(), bytes.end(), std::uint8_t{0});
+}
+
+void leave_out(Safetensors& answer, const std::string& name) { answer.tensors.erase(name); }
+
+void misname(Safetensors& answer, const std::string& name) {
+  answer.tensors[name + "x"] = answer.tensors.at(name);
+  answer.tensors.erase(name);
+}
+
+void exchange(Safetensors& answer, const std::string& name) {
+  answer.tensors.at(name) = exchanged(answer).tensors.at(name);
+}
+
+/// Leaves out all gradients.
+void detach(Safetensors& answer, const std::string&) {
+  std::erase_if(answer.tensors, [](const auto& one) { return one.first.starts_with("d_"); });
+}
+
+constexpr std::pair<const char*, Damage> damages[] = {
+    {"zero", zero}, {"missing", leave_out}, {"misnamed", misname}, {"exchanged", exchange}, {"detached", detach}};
+
+Safetensors right_answer(const Safetensors& problem) {
+  Safetensors right = answer_file(read_problem(problem, "case"), std::nullopt, 1, "0");
+  std::erase_if(right.tensors, [](const auto& one) { return one.first.find('.') != std::string::npos; });
+  return right;
+}
+
 void expect_seen(const PosedCase& posed) {
   CaseTrial trial(posed.file, {.threads = 1}, "case");
   trial.prepare();
-  Safetensors right = answer_file(read_problem(posed.file, "case"), std::nullopt, 1, "0");
-  std::erase_if(right.tensors, [](const auto& one) { return one.first.find('.') != std::string::npos; });
+  const Safetensors right = right_answer(posed.file);
   const Verdicts healthy = verdicts_on(trial, right);
   RC_ASSERT(!healthy.empty());
   Safetensors zeros = right;
-  for (auto& [name, tensor] : zeros.tensors) std::fill(tensor.bytes.begin(), tensor.bytes.end(), std::uint8_t{0});
+  for (const auto& [name, tensor] : right.tensors) zero(zeros, name);
   const Safetensors turned = exchanged(right);
   for (const Safetensors* wrong : {&std::as_const(zeros), &turned})
     for (const auto& [name, verdict] : verdicts_on(trial, *wrong)) {
@@ -90,7 +132,7 @@ void expect_seen(const PosedCase& posed) {
     }
   for (const auto& [name, tensor] : right.tensors) {
     Safetensors misnamed = right, missing = right;
-    missing.tensors.erase(name), misnamed.tensors.erase(name), misnamed.tensors[name + "x"] = tensor;
+    leave_out(missing, name), misname(misnamed, name);
     if (!verdicts_on(trial, misnamed).empty())
       RC_FAIL(text(posed.name, ": ", name, " is misnamed, and nobody says so"));
     std::vector<NotJudged> unseen;
@@ -107,6 +149,86 @@ TEST_P(Asked, is_judged) {
 }
 INSTANTIATE_TEST_SUITE_P(rooms, Asked, testing::ValuesIn(kernel_rooms().begin(), kernel_rooms().end()),
                          [](const auto& info) { return std::string(info.param->name); });
+
+/// Answers to a case in a file, handed in as users do.
+class Doors : public CliFiles {
+ protected:
+  /// Whether an answer to the case in that file passes.
+  using Door = std::function<bool(const std::string& problem, const Safetensors& answer)>;
+
+  static bool lets_pass(CheckOptions options, const std::string& problem) {
+    std::ostringstream out, err;
+    Console console{out, err, false};
+    options.problem = problem, options.standard.threads = 1;
+    try {
+      return all_pass(check_case(options, console).rows);
+    } catch (const InputError&) {
+      return false;
+    }
+  }
+
+  /// Of a plain case and one with arguments: a share of all damages to all tensors.
+  void expect_closed(const Door& door) {
+    std::map<std::string, Safetensors> answers;  // by the file of their case
+    for (const bool has_arguments : {false, true}) {
+      const std::string file = path(has_arguments ? "gated.st" : "plain.st");
+      std::vector<std::string> words = {"case", "gated_deltanet", "--shape", "1,7,1,4", "--precision", "fp32"};
+      words.emplace_back("-o"), words.push_back(file);
+      if (has_arguments) words.emplace_back("--param"), words.emplace_back("gate=softplus");
+      ASSERT_EQ(run_assay(words).code, exit_passed) << file;
+      answers[file] = right_answer(read_safetensors(file));
+      ASSERT_TRUE(door(file, answers.at(file))) << file;
+    }
+    Share share(8);
+    while (share.goes_on())
+      for (const auto& [file, right] : answers)
+        for (const auto& [what, damage] : damages)
+          for (const auto& [name, tensor] : right.tensors) {
+            Safetensors wrong = right;
+            damage(wrong, name);
+            const auto left = wrong.tensors.find(name);
+            const bool is_right = left != wrong.tensors.end() && left->second.bytes == tensor.bytes;
+            if (is_right || !share.takes()) continue;
+            EXPECT_FALSE(door(file, wrong)) << name << " of " << file << ": " << what;
+          }
+  }
+};
+
+TEST_F(Doors, of_commands_are_closed) {
+  expect_closed([this](const std::string& problem, const Safetensors& answer) {
+    write_safetensors(std::filesystem::path(path("given.st")), answer);
+    CheckOptions options;
+    options.kernel = "cp " + path("given.st") + " {out} # {case}";
+    return lets_pass(std::move(options), problem);
+  });
+}
+
+/// The library answers what lies in a folder, a file of doubles for each tensor.
+TEST_F(Doors, of_plugins_are_closed) {
+  expect_closed([this](const std::string& problem, const Safetensors& answer) {
+    const std::filesystem::path given = folder / "given";
+    std::filesystem::remove_all(given);
+    std::filesystem::create_directory(given);
+    for (const auto& [name, tensor] : answer.tensors) {
+      std::ofstream file(given / name, std::ios::binary);
+      file.write(reinterpret_cast<const char*>(tensor.bytes.data()), static_cast<std::streamsize>(tensor.bytes.size()));
+    }
+    ::setenv("ASSAY_ANSWERS", given.c_str(), 1);
+    CheckOptions options;
+    options.plugin = plugin_built("recorded");
+    const bool is_open = lets_pass(std::move(options), problem);
+    ::unsetenv("ASSAY_ANSWERS");
+    return is_open;
+  });
+}
+
+TEST_F(Doors, of_googletest_are_closed) {
+  expect_closed([](const std::string& problem, const Safetensors& answer) {
+    std::map<std::string, Array> arrays;
+    for (const auto& [name, tensor] : answer.tensors) arrays[name] = load(name, tensor);
+    return judge(std::filesystem::path(problem), arrays, {.threads = 1}).verdict == Verdict::pass;
+  });
+}
 
 }  // namespace
 }  // namespace assay

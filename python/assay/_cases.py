@@ -136,7 +136,7 @@ class Case:
 
     def sharing(self, heads, *names):
         """The case with so many heads of these tensors [B, T, H, ...], each of which a group of the other tensors' heads reads: own head h
-        reads head h // (H / heads). Cases of a mechanism of one's own are drawn without groups."""
+        reads head h // (H / heads)."""
         tensors = dict(self.tensors)
         for name in names:
             dtype, shape, data = tensors.get(name) or self.array(name)
@@ -211,8 +211,7 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     """
     precision = precision_named(dtype)
     _programs.read(str(mechanism))
-    whole, shared = without_groups(str(mechanism), shape_text(shape))
-    words = [str(mechanism), "--shape", whole, "--precision", precision, "--style", str(style), "--seed", str(seed)]
+    words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
     words += ["--layout", str(layout)] if layout != "bthd" else []
     parts = _native.arguments()
     tensors = dict(with_) if isinstance(with_, dict) else dict.fromkeys([with_] if isinstance(with_, str) else with_, True)
@@ -231,24 +230,7 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     given = {"seed": seed, "style": style, "cotangents": cotangents, "fill": fill, "with_": with_, "layout": layout, **params}
     changed = "".join(f", {name}={shown(x)!r}" for name, x in given.items() if name in params or x != usual[name])
     origin = f"assay.case({mechanism!r}, {shape!r}, {precision!r}{changed})"
-    made = Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
-    if shared is None:
-        return made
-    names = [name for name in ("k", "v") if name in made and "q" in made]
-    if not names:
-        raise InputError(f"shape: {mechanism} has no q, k and v whose heads could share; draw it without groups, and case.sharing({shared}, NAME) shares others")
-    made = made.sharing(shared, *names)
-    made.origin = origin
-    return made
-
-
-def without_groups(mechanism, shape):
-    """(the shape without groups, how many heads they share) of a mechanism of one's own, which is drawn without; (shape, None) of others."""
-    words = shape.split(",")
-    groups = re.fullmatch(r"(\d+)/(\d+)", words[2]) if len(words) in (4, 5) else None
-    if groups is None or not mechanism.endswith((".py", ".json")):
-        return shape, None
-    return ",".join([*words[:2], groups[1], *words[3:]]), int(groups[2])
+    return Case(tensors, metadata, arrays=arrays or ("torch" if device is not None else None), device=device, origin=origin)
 
 
 def with_words(name, value):

@@ -102,7 +102,7 @@ def refuse_unknown(case, answer):
     for name in answer:
         if name not in known:
             why = ", for it has no cotangents" if name.startswith("d_") and not case.cotangents else _near(name, known)
-            raise InputError(f"{name}: the case does not ask for it{why}; {case.mechanism} answers {', '.join(known)}")
+            raise InputError(f"{name}: the case does not ask for it{why}; {case.mechanism} answers {', '.join([*case.asked().outputs, *owed(case)])}")
 
 
 def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inplace=(), gradients=None, same_bits=True,

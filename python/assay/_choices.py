@@ -9,6 +9,7 @@ from ._cases import errors_in_python
 from ._checks import Mismatch, judge
 from ._kernels import arguments
 from ._native import InputError
+from ._reports import Found
 from ._truth import as_case, oracle
 
 # Outputs of a program of scores that say, by 1 and 0, which candidates may be chosen and which must be.
@@ -44,7 +45,7 @@ class Row:
         return "".join(f"[{i}]" for i in self.at) + f": {self.said}"
 
 
-class Choice:
+class Choice(Found):
     """The verdict on a choice. str() is what people read, page what programs do; rows are what is wrong, in the order of the choice's rows;
     report is the judge's on the nearest scores by which it would be right, None where the exact ones do."""
 
@@ -56,9 +57,6 @@ class Choice:
     def passed(self):
         """Whether a right kernel may choose so."""
         return self.verdict == "PASS"
-
-    def __bool__(self):
-        return self.passed
 
     @property
     def wrong_rows(self):
@@ -85,10 +83,6 @@ class Choice:
 
 class Chosen(Mismatch):
     """A choice that no right kernel makes."""
-
-    def __init__(self, report):
-        AssertionError.__init__(self, str(report))
-        self.report = report
 
 
 def check_choice(case, chosen, contract=None, *, length=None, k=None, inputs=None, params=None, precision=None, rename=None, arrays=None,

@@ -10,6 +10,7 @@ from ._cases import facts_of
 from ._checks import Mismatch, judge, require_outputs, tensors_of
 from ._kernels import A_NUMBER, Signature
 from ._native import InputError
+from ._reports import Found
 from ._sequences import KEYS, NotAsked, Sequences, Unlike, bits, filled, stored, tokens_first
 
 # Below these sizes a case shows nothing: a chunk of published kernels has 64 tokens, blocks flip at 256 (vllm#48271), and keys are not
@@ -55,7 +56,7 @@ class Row:
         return self.why or "; ".join([*([f"case {self.case}"] if self.case > 1 else []), *([self.note] if self.note else []), *unlike])
 
 
-class Invariance:
+class Invariance(Found):
     """The table. str() is what people read, page what programs do, rows one way to ask after the other; reports the judge's of each case."""
 
     def __init__(self, kernel, require):
@@ -66,9 +67,6 @@ class Invariance:
         """Whether the kernel is right as it is, and every way that was asked has what is required: the same bits, or a right answer."""
         asked = [row.same if self.require == "bits" else row.right for row in self.rows if row.asked]
         return all(asked) and all(report.passed for report in self.reports)
-
-    def __bool__(self):
-        return self.passed
 
     def __getitem__(self, way):
         for row in self.rows:
@@ -97,10 +95,6 @@ class Invariance:
 
 class Varies(Mismatch):
     """A kernel that is not as invariant as is required."""
-
-    def __init__(self, report):
-        AssertionError.__init__(self, str(report))
-        self.report = report
 
 
 def invariance(case, kernel, contract=None, *, require="right", ways=None, rename=None, outputs=None, out=(), inplace=(), arrays=None,

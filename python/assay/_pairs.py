@@ -6,12 +6,13 @@ from ._arrays import doubles
 from ._cases import Case
 from ._checks import Mismatch, check, judge, tensors_of
 from ._native import InputError
+from ._reports import Found
 from ._truth import oracle
 
 NAMES = ("A", "B")
 
 
-class Pair:
+class Pair(Found):
     """Two answers to a case. str() is what people read, page what programs do; reports are the judge's, rows how far apart each tensor is,
     off how far of what it may be either is off."""
 
@@ -34,9 +35,6 @@ class Pair:
     def passed(self):
         """Whether neither is wrong."""
         return not self.wrong
-
-    def __bool__(self):
-        return self.passed
 
     @property
     def first(self):
@@ -82,10 +80,6 @@ class Pair:
 
 class Disagree(Mismatch):
     """Two kernels of which one is wrong, or both are."""
-
-    def __init__(self, report):
-        AssertionError.__init__(self, str(report))
-        self.report = report
 
 
 def pair(case, a, b, contract=None, *, form=None, logits=None, head=None, raises=True, **how):

@@ -22,7 +22,18 @@ folder_of = None
 hears = None
 
 
-class Report:
+class Found:
+    """What a check comes to: true if it has `passed`, and explained by its text."""
+
+    def __bool__(self):
+        return self.passed
+
+    def explanation(self):
+        """What the error says that is raised for it."""
+        return str(self)
+
+
+class Report(Found):
     """The verdicts on one answer. str() is what people read, rows what programs do; in a notebook it shows the page."""
 
     def __init__(self, case, answer, verdicts, notes=(), faults=()):
@@ -56,9 +67,6 @@ class Report:
             return "FAIL"
         verdicts = [row["verdict"] for row in self.rows if row["verdict"] not in PASSES]
         return "FAIL" if "FAIL" in verdicts else (verdicts or ["PASS"])[0]
-
-    def __bool__(self):
-        return self.passed
 
     def __getitem__(self, tensor):
         """The row of a tensor."""

@@ -71,7 +71,7 @@ Verdicts::Verdicts(const CheckOptions& options, Safetensors problem, Safetensors
     : checked_(std::make_shared<Checked>()) {
   judge_on(options.judge);
   Silent silent(watch);
-  *checked_ = check_answer(options.told(why.has_value()), std::move(problem), std::move(answer), silent.console);
+  *checked_ = check_answer(options.told(why.value_or(0) > 0), std::move(problem), std::move(answer), silent.console);
   tell_why(*checked_, why);
 }
 

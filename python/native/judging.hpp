@@ -28,7 +28,7 @@ Said run_verb(const std::vector<std::string>& words, const Watch& watch);
 /// An answer that was judged.
 class Verdicts {
  public:
-  /// `why`: seconds to look for causes; none: only what is found at once.
+  /// `why`: seconds to look for causes, 0 for no cause at all; none: only what is found at once.
   Verdicts(const CheckOptions& options, Safetensors problem, Safetensors answer, std::optional<double> why,
            const Watch& watch);
 

@@ -67,7 +67,3 @@ def condition(case):
         return 1
     k, ridge = np.array(case["inputs"]["k"], dtype=float), np.array(case["inputs"]["lambda"], dtype=float)
     return 1 + (k * k).sum() / ridge.min() if ridge.size and ridge.min() > 0 else 1
-
-
-if __name__ == "__main__":
-    unittest.main()

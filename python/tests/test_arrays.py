@@ -144,7 +144,3 @@ class Identities(unittest.TestCase):
         x["initial_state"] = 0 * x["initial_state"]
         y = {k: v for k, v in x.items() if k != "initial_state"}
         self.same(m["log_linear_attention"](level=np.ones((5, 8)), **y), m["mamba2"](**x))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -188,7 +188,3 @@ class Examples(unittest.TestCase):
         p.__self__.name = "f"
         self.assertEqual(p().outputs, ["a", "b", "c"])
         self.assertEqual(p().body.results, [1, 0, 0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -108,7 +108,3 @@ class Command(unittest.TestCase):
         self.assertEqual(export(GDN).stdout, (support.LIBRARY / "json/gated_deltanet.json").read_bytes())
         found = export("nowhere.py")
         self.assertEqual((found.returncode, found.stderr), (2, b"assay: nowhere.py: there is no such file\n"))
-
-
-if __name__ == "__main__":
-    unittest.main()

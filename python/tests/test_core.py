@@ -89,7 +89,3 @@ class Core(unittest.TestCase):
                 continue
             d = support.distance(support.decimals_of(found[name]), np.asarray(x, dtype=object))
             self.assertTrue(d <= decimal.Decimal("1e-38"), f"{name}: off by {d:.2e} of its largest element")
-
-
-if __name__ == "__main__":
-    unittest.main()

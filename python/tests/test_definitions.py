@@ -60,7 +60,3 @@ class Definitions(unittest.TestCase):
     def near(self, x, wanted, name):
         d = support.distance(x, wanted)
         self.assertTrue(d <= FORTY_DIGITS, f"{name}: off by {d:.2e} of its largest element")
-
-
-if __name__ == "__main__":
-    unittest.main()

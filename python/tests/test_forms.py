@@ -63,7 +63,3 @@ class Forms(unittest.TestCase):
                 )
             found = [digest(load(str(pathlib.Path(folder, number, "f.py")))["f"].trace()) for number in "12"]
         self.assertNotEqual(*found)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -94,7 +94,3 @@ class Golden(unittest.TestCase):
             # What the file bounds, and what decimals may be off.
             slack = max(1, *map(abs, exact(x).flat)) * decimal.Decimal(10) ** -SURE
             self.assertTrue(np.all(off <= exact(bound) + slack), f"{name}: off by {max(off.flat):.2e}")
-
-
-if __name__ == "__main__":
-    unittest.main()

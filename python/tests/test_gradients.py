@@ -181,7 +181,3 @@ class Rules(unittest.TestCase):
 def operations(block):
     inner = [operations(n.attrs["body"]) for n in block.nodes if n.op == "scan"]
     return {n.op for n in block.nodes}.union(*inner)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -129,7 +129,3 @@ class Page(unittest.TestCase):
         words = page.partition("## Words")[2].partition("## The file")[0]
         for word in set(WORDS) - {"real"}:
             self.assertRegex(words, rf"\b{word}\b")
-
-
-if __name__ == "__main__":
-    unittest.main()

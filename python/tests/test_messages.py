@@ -206,7 +206,3 @@ class Declarations(unittest.TestCase):
 
             digests.add(digest(mechanism(x="T")(f).trace()))
         self.assertEqual(len(digests), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

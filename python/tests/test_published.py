@@ -341,7 +341,3 @@ class Torch(unittest.TestCase):
 
         with self.assertRaisesRegex(MechanismError, "a torch function was called on a traced array"):
             trace(stepping(lambda S, q, k, v: (S + torch.exp(S), q @ S)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -90,7 +90,3 @@ class Stages(unittest.TestCase):
 
 def near(a, b):
     np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=0, atol=1e-12)
-
-
-if __name__ == "__main__":
-    unittest.main()

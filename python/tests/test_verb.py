@@ -205,7 +205,3 @@ class Equal(unittest.TestCase):
         code, _, said = run("equal", a, support.LIBRARY / "gla.py")
         self.assertEqual(code, 2)
         self.assertEqual(said, "assay: gla wants log_decay, which deltanet has not\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -41,6 +41,8 @@ constexpr StyleText style_texts[] = {
     {"slow_writes", "a large state, and writes of 2^-16 that all go one way: what a narrow state never takes up"},
     {"predicted_values",
      "an initial state of small integers, and values that it predicts but for what rounding leaves"},
+    {"mixed_gates",
+     "log decays of every size side by side, one in eight from -0.5 to -4096; write strengths from 0 to 1, both met"},
 };
 static_assert(std::size(style_texts) == std::size(all_styles));
 
@@ -319,6 +321,7 @@ class Generator {
         return (spec_.style == Style::slow_writes ? 1 : 0.1) * stream.normal(index);
       case Domain::write_strength:
         if (spec_.style == Style::slow_writes && !momentum_) return slow * (0.5 + stream.uniform(index));
+        if (spec_.style == Style::mixed_gates) return with_ends(stream.uniform(index));
         return spec_.style == Style::gate_ends ? stream.integer(index, 2) : stream.uniform(index);
       case Domain::log_decay:
         return log_decay(stream.uniform(index));
@@ -344,8 +347,22 @@ class Generator {
     }
   }
 
+  /// One number in eight is zero or one.
+  static double with_ends(double u) { return u < 0.0625 || u >= 0.9375 ? std::round(u) : u; }
+
+  /// Whether that one of mixed gates is strong.
+  bool is_strong(double u) const { return spec_.style == Style::mixed_gates && u >= 0.875; }
+
+  /// As often in one binade as in the next, from -0.5 to -4096.
+  static double strong_decay(double u) {
+    constexpr int binades = 13;
+    const double at = binades * (8 * u - 7), whole = std::floor(at);
+    return -std::ldexp(1 + (at - whole), static_cast<int>(whole) - 1);
+  }
+
   double log_decay(double u) const {
     if (predicts()) return -slow * (0.5 + u);
+    if (is_strong(u)) return strong_decay(u);
     switch (spec_.style) {
       case Style::long_memory:
         return -1e-3 * (0.5 + u);
@@ -364,6 +381,7 @@ class Generator {
   /// overshoot and states grow from token to token, past fp16's range within 257 tokens at mu = 0.95: so momenta are
   /// short.
   double log_momentum_decay(double u) const {
+    if (is_strong(u)) return strong_decay(u);
     switch (spec_.style) {
       case Style::dead_memory:
         return log_decay(u);
@@ -375,6 +393,7 @@ class Generator {
   }
 
   double decay_fraction(double u) const {
+    if (is_strong(u)) return 0.5 + 3.5 * (u - 0.875);
     switch (spec_.style) {
       case Style::long_memory:
         return 1e-3 * (0.5 + u);
@@ -837,14 +856,18 @@ bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs) {
   });
 }
 
+bool has_queries(const std::vector<RoomFacts::Ranked>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const RoomFacts::Ranked& r) {
+    const auto end = r.field.axes.begin() + r.rank;
+    return std::find(r.field.axes.begin(), end, Axis::query_len) != end;
+  });
+}
+
 Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
   require(spec.mechanism == room.name, "mechanism: expected ", room.name, ", got '", spec.mechanism, "'");
   check(spec.shape);
-  bool queries = false;
-  for (const auto& [field, rank] : room.inputs) {
-    for (int r = 0; r < rank; ++r) queries |= field.axes[static_cast<std::size_t>(r)] == Axis::query_len;
-  }
-  require(queries || spec.shape.queries() == spec.shape.seq_len, "shape: ", room.name, " has one query per key");
+  require(has_queries(room.inputs) || spec.shape.queries() == spec.shape.seq_len, "shape: ", room.name,
+          " has one query per key");
   require(groups_heads(room.inputs) || spec.shape.shared() == spec.shape.own(), "shape: ", room.name,
           " has no grouped heads");
 

@@ -37,6 +37,7 @@ enum class Style {
   dyadic,  ///< a few dozen tokens are exact in fp64, a few in fp32; in softmax attention the case is that of integers
   slow_writes,
   predicted_values,  ///< of rooms with write strengths and no momentum
+  mixed_gates,
 };
 
 inline constexpr Style all_styles[] = {
@@ -57,6 +58,7 @@ inline constexpr Style all_styles[] = {
     Style::dyadic,
     Style::slow_writes,
     Style::predicted_values,
+    Style::mixed_gates,
 };
 
 /// "correlated_keys".
@@ -134,6 +136,8 @@ struct RoomFacts {
 const RoomFacts::Ranked* find_field(const std::vector<RoomFacts::Ranked>& fields, std::string_view name);
 /// Whether some of the inputs belong to groups of output heads.
 bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs);
+/// Whether there may be another number of queries than of keys.
+bool has_queries(const std::vector<RoomFacts::Ranked>& inputs);
 
 /// Inputs [heads][...] (the batch folded into the heads), missing parameters, and a cotangent for every output.
 /// Throws InputError if the shape or a parameter does not fit the room.

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "judge/sigma/expected.hpp"
-#include "oracles/multiword/bench.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
+#include "tools/bench/bench_engines.hpp"
 
 namespace assay {
 namespace {

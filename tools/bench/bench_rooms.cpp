@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracles/multiword/bench.hpp"
 #include "reference/core/inputs.hpp"
+#include "tools/bench/bench_engines.hpp"
 
 namespace assay {
 namespace {

@@ -1,8 +1,6 @@
 // assay-lab bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
 // assay-lab bench rooms: what every room costs in every tier; assay-lab bench kernels: what the emulation of every
 // kernel costs in every precision; assay-lab bench check: what a verdict costs, phase by phase. Each in one run.
-#include "oracles/multiword/bench.hpp"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +12,7 @@
 #include "files/did_you_mean.hpp"
 #include "reference/core/error.hpp"
 #include "tools/bench/bench_check.hpp"
+#include "tools/bench/bench_engines.hpp"
 #include "tools/bench/bench_kernels.hpp"
 #include "tools/bench/bench_rooms.hpp"
 #include "tools/cases/case_flags.hpp"

@@ -7,11 +7,14 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"
 #include "language/room.hpp"
+#include "oracles/core/room.hpp"
 #include "oracles/identities/errata.hpp"
+#include "oracles/scalars/scalar.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::identities {
@@ -35,7 +38,7 @@ class Row {
   Row(std::shared_ptr<const Json> file, std::size_t i) : file_(std::move(file)), i_(i) {}
 
   const std::string& words(const char* key) const { return row().at(key).get_ref<const std::string&>(); }
-  /// Or one of a reference, in whose place it stands.
+  /// Or an erratum that has no numbers.
   bool is_of_programs() const { return row().contains("pairs"); }
   bool is_proven() const { return row().at("proven").get<bool>(); }
   int order() const { return row().at("order").get<int>(); }
@@ -43,8 +46,9 @@ class Row {
   bool has_rate() const { return !row().at("rate").is_null(); }
   const Json& rate() const { return row().at("rate"); }
 
-  /// The program of that number, with the row's inputs.
-  std::unique_ptr<const Room> program(const Json& number) const {
+  /// The program of that number, with the row's inputs; of a reference's side the one that makes what it takes.
+  std::unique_ptr<const Room> program(const Json& side) const {
+    const Json& number = side.is_object() ? side.at("inputs") : side;
     Json written = file_->at("programs").at(number.get<std::size_t>());
     put_bodies(written.at("body"), file_->at("bodies"));
     Json inputs = Json::array();
@@ -54,7 +58,8 @@ class Row {
                         {"domain", input.at(2)},
                         {"default", input.size() > 3 ? input.at(3) : Json()},
                         {"gradient", true}});
-    written["format"] = "assay-mechanism", written["name"] = words("name"), written["settings"] = Json::object();
+    written["format"] = "assay-mechanism", written["settings"] = Json::object();
+    written["name"] = "row_" + words("name");  // errata have ids like 15a
     written["inputs"] = std::move(inputs);
     return language::room_of(language::read_program(written.dump(), words("name")));
   }
@@ -75,12 +80,13 @@ class Row {
   std::size_t i_;
 };
 
-/// All pairs of the row: no number may differ, and each is known to a small part of the largest. One program beside
-/// itself would prove nothing.
-IdentityResult proven(const Row& row) {
+/// The row's pairs from that one on: no number may differ, and each is known to a small part of the largest. One
+/// program beside itself would prove nothing.
+IdentityResult proven(const Row& row, std::size_t first = 0) {
   IdentityResult result;
   result.allowed = word_target, result.passed = true;
-  for (const Json& pair : row.pairs()) {
+  for (std::size_t i = first; i < row.pairs().size(); ++i) {
+    const Json& pair = row.pairs().at(i);
     const auto left = row.program(pair.at(0)), right = row.program(pair.at(1));
     double largest = 0, bound = 0;
     for (const language::Distance& d : language::distances(*left, *right, row.problem(*left))) {
@@ -95,17 +101,62 @@ IdentityResult proven(const Row& row) {
   return result;
 }
 
+/// Printed and read again, a number keeps this many digits.
+constexpr int kept_digits = 195;
+
+/// What a reference answers on inputs of one head that a program has made: arrays, and numbers of its params.
+Vector of_reference(const Json& side, const BasicArrays<Mp200>& made) {
+  const Room& room = listed_room(side.at("mechanism").get_ref<const std::string&>());
+  const std::vector<RoomFacts::Ranked> fields = room.inputs();
+  BasicProblem<std::string> problem;
+  problem.mechanism = room.name;
+  for (const auto& [name, value] : side.at("params").items())
+    problem.params.emplace(name, value.is_string() ? Param(value.get<std::string>()) : Param(value.get<long>()));
+  for (const auto& [name, array] : made) {
+    std::vector<std::string> texts;
+    for (const Mp200& x : array.data) texts.push_back(to_decimal(x, kept_digits));
+    const RoomFacts::Ranked* field = find_field(fields, name);
+    require(field != nullptr, name, ": unknown to ", room.name);
+    const std::vector<int> shape(array.shape.begin() + 1, array.shape.end());
+    if (field->field.place == Field::Place::param)
+      problem.params.emplace(name, Param(texts.front()));
+    else
+      problem.inputs.emplace(name, BasicArray<std::string>(shape, std::move(texts)));
+  }
+  const std::string& output = side.at("output").get_ref<const std::string&>();
+  const bool diagnostics = output.starts_with("diagnostics.");
+  const Decimals found =
+      room.decimals(problem, {.digits = kept_digits, .tier = Tier::mp200, .diagnostics = diagnostics});
+  Vector all;
+  for (const Cell& cell : found.outputs.at(output).data) all.push_back(from_decimal<Mp200>(cell.text));
+  return all;
+}
+
 /// The outputs in 200 digits, in the order of their names; those of a limit's program at that eps.
-Vector outputs(const Row& row, const Json& number, double eps) {
-  const auto room = row.program(number), first = row.program(row.pairs().at(0).at(0));
+Vector outputs(const Row& row, const Json& side, double eps) {
+  const auto room = row.program(side), first = row.program(row.pairs().at(0).at(0));
   Problem problem = row.problem(*first);  // one for all programs of the row, whichever axes they walk
   problem.cotangents.clear();
   if (row.order() > 0) problem.inputs.at("eps").data.assign(1, eps);
   const language::Posed<double> posed(language::program_of(*room), problem);
   const BasicAnswer<Mp200> found = language::answer<Mp200>(posed, false);
+  if (side.is_object()) return of_reference(side, found.outputs);
   Vector all;
   for (const auto& [name, array] : found.outputs) all.insert(all.end(), array.data.begin(), array.data.end());
   return all;
+}
+
+/// An erratum's three quantities. A printed form that has no finite value is off by more than any number.
+Erratum::Values values_of(const Row& row) {
+  const auto side = [&row](std::size_t pair, std::size_t at) { return outputs(row, row.pairs().at(pair).at(at), 0); };
+  Erratum::Values values{{}, row.is_proven() ? Vector() : side(1, 0), side(0, 1)};
+  try {
+    values.printed = side(0, 0);
+  } catch (const Refusal& refusal) {
+    if (refusal.status() != Status::nonfinite) throw;
+    values.printed.assign(values.reference.size(), std::numeric_limits<Mp200>::quiet_NaN());
+  }
+  return values;
 }
 
 Identity identity_of(const Row& row) {
@@ -128,15 +179,6 @@ Identity identity_of(const Row& row) {
   return identity;
 }
 
-/// The identity of a reference that stands there.
-Identity of_reference(const Row& row, const std::vector<Identity>& all) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Identity& one) {
-    return one.mechanism == row.words("mechanism") && one.name == row.words("name");
-  });
-  require(found != all.end(), "no identity of a reference is called ", row.words("name"));
-  return *found;
-}
-
 }  // namespace
 
 std::string rows_text(std::string_view name) {
@@ -149,12 +191,8 @@ std::string rows_text(std::string_view name) {
 
 std::vector<Identity> identities_from(std::string_view text) {
   const auto file = std::make_shared<const Json>(Json::parse(text));
-  const std::vector<Identity> references = lla_identities();
   std::vector<Identity> list;
-  for (std::size_t i = 0; i < file->at("rows").size(); ++i) {
-    const Row row(file, i);
-    list.push_back(row.is_of_programs() ? identity_of(row) : of_reference(row, references));
-  }
+  for (std::size_t i = 0; i < file->at("rows").size(); ++i) list.push_back(identity_of(Row(file, i)));
   return list;
 }
 
@@ -165,12 +203,14 @@ std::vector<Erratum> program_errata(std::string_view name) {
   std::vector<Erratum> list;
   for (std::size_t i = 0; i < file->at("rows").size(); ++i) {
     const Row row(file, i);
+    Erratum erratum{row.words("name"),      row.words("place"),    row.words("printed"),
+                    row.words("corrected"), row.words("quantity"), {}};
     // Pairs: as printed and as corrected, each beside what is right.
-    const auto side = [row](std::size_t pair, std::size_t at) { return outputs(row, row.pairs().at(pair).at(at), 0); };
-    list.push_back({row.words("name"), row.words("place"), row.words("printed"), row.words("corrected"),
-                    row.words("quantity"), [side] {
-                      return Erratum::Values{side(0, 0), side(1, 0), side(0, 1)};
-                    }});
+    if (row.is_of_programs()) {
+      erratum.values = [row] { return values_of(row); };
+      if (row.is_proven()) erratum.proof = [row] { return proven(row, 1); };
+    }
+    list.push_back(std::move(erratum));
   }
   return list;
 }

@@ -20,8 +20,8 @@ extern const std::size_t embedded_rows_count;
 std::string rows_text(std::string_view name);
 /// The rows of such a file, in its order, on the seeded case of each row's shape. An identity is proven: outputs and
 /// gradients of both programs, by enclosures; where its row says so, outputs are compared in 200 digits. A limit is
-/// measured from the outputs in 200 digits, and its coefficient is what a third program says, if there is one. Rows may
-/// be those of a reference (lla_identities()).
+/// measured from the outputs in 200 digits, and its coefficient is what a third program says, if there is one. A side
+/// may be what a room's reference answers on inputs that a program makes.
 std::vector<Identity> identities_from(std::string_view text);
 
 }  // namespace assay::identities

@@ -143,24 +143,38 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
   return table;
 }
 
-/// Of it, of one precision, what the verdict hangs on.
-Table short_table(const std::vector<const ReportRow*>& rows) {
+/// Columns by name, and what stands above them.
+using Shown = std::vector<std::pair<std::string, std::string>>;
+Table columns_of(const Table& all, const Shown& kept) {
+  Table table{{}, std::vector<std::vector<std::string>>(all.rows.size())};
+  for (const auto& [name, shown] : kept)
+    for (std::size_t c = 0; c < all.columns.size(); ++c) {
+      if (all.columns[c].name != name) continue;
+      table.columns.push_back({shown, all.columns[c].right});
+      for (std::size_t r = 0; r < all.rows.size(); ++r) table.rows[r].push_back(all.rows[r][c]);
+    }
+  return table;
+}
+
+/// Of the rows of one kernel and precision everything but where the errors are largest.
+Table narrow_table(const std::vector<const ReportRow*>& rows) {
   const Table all = kernel_table(rows, true);
-  std::vector<std::pair<std::string, std::string>> kept = {{"tensor", "tensor"}, {"rel.error", "rel.error"}};
+  Shown kept;
+  for (const Table::Column& column : all.columns)
+    if (column.name != "precision" && column.name != "at") kept.emplace_back(column.name, column.name);
+  return columns_of(all, kept);
+}
+
+/// Of these what the verdict hangs on.
+Table short_table(const std::vector<const ReportRow*>& rows) {
+  Shown kept = {{"tensor", "tensor"}, {"rel.error", "rel.error"}};
   if (std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); }))
     kept.insert(kept.end(),
                 {{"model", fmt::format("model, of {:g}", model_limit(*rows.front()))}, {"contract", "contract, of 1"}});
   else
     kept.emplace_back("worst", "worst, in sigmas");
   kept.emplace_back("verdict", "verdict");
-  Table table{{}, std::vector<std::vector<std::string>>(rows.size())};
-  for (const auto& [name, shown] : kept)
-    for (std::size_t c = 0; c < all.columns.size(); ++c) {
-      if (all.columns[c].name != name) continue;
-      table.columns.push_back({shown, all.columns[c].right});
-      for (std::size_t r = 0; r < rows.size(); ++r) table.rows[r].push_back(all.rows[r][c]);
-    }
-  return table;
+  return columns_of(kernel_table(rows, true), kept);
 }
 
 std::string title_of(const ReportRow& row) {
@@ -180,8 +194,9 @@ std::vector<KernelTable> kernel_tables(const Rows& rows, Columns columns) {
     kernels.back().rows.push_back(&row);
   }
   for (KernelTable& kernel : kernels)
-    kernel.table = columns == Columns::few ? short_table(kernel.rows)
-                                           : kernel_table(kernel.rows, columns == Columns::all_with_precision),
+    kernel.table = columns == Columns::few      ? short_table(kernel.rows)
+                   : columns == Columns::narrow ? narrow_table(kernel.rows)
+                                                : kernel_table(kernel.rows, columns == Columns::all_with_precision),
     kernel.detects = detections_of(kernel.rows);
   return kernels;
 }
@@ -345,8 +360,7 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
                                          const std::string& form) {
   const ModelFactor factor = model_factor(precision);
   std::vector<std::string> lines = {
-      fmt::format("evidence  model: error in units of what roundings to {} do in the recurrence itself, up to {:g} is "
-                  "right,",
+      fmt::format("evidence  model: error in units of what roundings to {} do in the recurrence, up to {:g} is right,",
                   name_of(precision), factor.passes),
       fmt::format("          beyond {:g} no algorithm's; contract: in units of what {} allows, up to 1 keeps it",
                   factor.fails, contract)};

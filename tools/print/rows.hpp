@@ -64,16 +64,16 @@ struct KernelTable {
   Table table;                       ///< a line for each of them, the verdict last
   std::vector<std::string> detects;  ///< what each precision would have shown, and what it would not
 };
-/// Which columns: all, a precision being named where it changes or in every line; or of one precision those that the
-/// verdict hangs on.
-enum class Columns { all, all_with_precision, few };
+/// Which columns: all, a precision being named where it changes or in every line; or of one precision those that fit
+/// verdict_width, or those that the verdict hangs on.
+enum class Columns { all, all_with_precision, narrow, few };
 /// They refer to `rows`.
 std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, Columns columns);
 /// A line for each kernel, a column for each precision.
 Table summary_of(const std::vector<ReportRow>& rows);
 
-/// The characters of a line in a terminal that a verdict takes at most.
-inline constexpr std::size_t verdict_width = 99;
+/// The characters of a line that a verdict takes at most, unless a word or a command is longer.
+inline constexpr std::size_t verdict_width = 100;
 
 /// What is printed around rows.
 struct Page {
@@ -85,11 +85,11 @@ struct Page {
   bool matrix = false;                              ///< text has the verdicts of all kernels in front of the tables
   bool brief = false;                               ///< text has only rows that are not PASS, and no summary
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
-  bool terminal = false;                            ///< text is for a terminal: a verdict fits it
+  bool terminal = false;                            ///< text is for a terminal: of many causes it has the first
   std::string first_wrong = {};                     ///< the tensor that is wrong first
   bool verdict_last = false;                        ///< text ends with what is wrong first, its cause and the command
   bool is_drawn = false;                            ///< the command names what chance chose
-  bool long_rows = true;     ///< text has all columns, and of every tensor that fails where, and a command
+  bool long_rows = true;     ///< text has more columns, and of every tensor that fails where, and a command
   bool shows_legend = true;  ///< text has the legend
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};

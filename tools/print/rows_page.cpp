@@ -59,16 +59,17 @@ std::string as_text(const Page& page, const Rows& rows) {
   return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(page.notes);
 }
 
-/// Lines as a verdict has them: in a terminal a long one goes on in the next, behind spaces.
-std::vector<std::string> fitting(const Page& page, const std::vector<std::string>& lines) {
-  if (!page.terminal) return lines;
+/// Lines as a verdict has them: a long one goes on in the next, behind spaces. A command stays what can be typed.
+std::vector<std::string> fitting(const std::vector<std::string>& lines, std::size_t indent = 6) {
+  const std::string command = "      " + typed_here("build/assay ");
   std::vector<std::string> fits;
-  for (std::string line : lines) {
-    while (line.size() > verdict_width) {
+  for (const std::string& said : lines) {
+    std::string line = plain_text(said);
+    while (line.size() > verdict_width && !line.starts_with(command)) {
       const std::size_t at = line.rfind(' ', verdict_width);
       if (at == std::string::npos || line.find_first_not_of(' ') > at) break;  // a word that is longer
       fits.push_back(line.substr(0, at));
-      line = "      " + line.substr(at + 1);
+      line = std::string(indent, ' ') + line.substr(at + 1);
     }
     fits.push_back(std::move(line));
   }
@@ -89,16 +90,16 @@ std::vector<std::string> findings_of(const Page& page) {
 /// is wrong a table, where and how far it is wrong first, and the command.
 std::string as_verdict(const Page& page, const Rows& rows) {
   const bool passed = all_pass(rows);
-  std::string out = text_of_lines(fitting(page, page.header)), seen;
-  if (page.shows_legend) out += text_of_lines(page.legend);
-  for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::all : Columns::few)) {
+  std::string out = text_of_lines(fitting(page.header)), seen;
+  if (page.shows_legend) out += text_of_lines(fitting(page.legend, 10));
+  for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::narrow : Columns::few)) {
     const std::string table = kernel.table.text(2, page.colours ? colour_of : Table::Colour());
-    if (page.long_rows || !passed) out += '\n' + plain_text(kernel.title) + '\n' + table + '\n';
-    if (passed || page.long_rows) seen += text_of_lines(fitting(page, kernel.detects));
+    if (page.long_rows || !passed) out += '\n' + text_of_lines(fitting({kernel.title})) + table + '\n';
+    if (passed || page.long_rows) seen += text_of_lines(fitting(kernel.detects));
   }
-  const auto told = [&](const std::vector<std::string>& lines) { out += in_colours(page, fitting(page, lines)); };
+  const auto told = [&](const std::vector<std::string>& lines) { out += in_colours(page, fitting(lines)); };
   told(page.long_rows ? complaints_of(rows) : complaints_of(rows, page.first_wrong));
-  out += text_of_lines(fitting(page, page.notes));
+  out += text_of_lines(fitting(page.notes));
   if (page.first_wrong.empty()) told({verdict_line(rows, page.not_judged)});
   told(findings_of(page));
   const bool is_known = passed && !page.long_rows && !page.is_drawn;

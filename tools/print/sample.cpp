@@ -43,7 +43,7 @@ void tell_rows(const SampledParts& parts, Page& page) {
   const auto add = [&](const std::string& line) { page.header.push_back("          " + line); };
   add(fmt::format("of each part query rows {} to {} of {} ({}), by the same seed", parts.first_row,
                   parts.first_row + parts.rows - 1, parts.tokens, share_in_percent(100.0 * parts.rows / parts.tokens)));
-  add(fmt::format("probability that these rows miss a fault: of one block of {} {}, of half of all rows {}, of all 0%",
+  add(fmt::format("chance that these rows miss a fault: of one block of {} {}, of half of all rows {}, of all 0%",
                   counted(parts.block_rows, "row"), share_in_percent(100 * rows_miss(parts, 1)),
                   share_in_percent(100 * rows_miss(parts, (parts.blocks() + 1) / 2))));
 }
@@ -71,7 +71,7 @@ void tell_sample(const SampledParts& parts, int heads, Page& page) {
                           : count > 1     ? "of 1 part but the last"
                                           : "of 1 part",
                           share_in_percent(100 * parts.miss(faulty)));
-  add("          probability that a fault is missed: " + missed);
+  add("          chance that a fault is missed: " + missed);
 }
 
 Json facts_of(const SampledParts& parts) {

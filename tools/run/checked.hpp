@@ -25,7 +25,7 @@ struct CheckOptions {
   bool same_bits = false, why = false, shrinks = false;
   bool mutants = false;  ///< of a program: whether the page says which errors in its formula would have failed
   bool no_cache = false;
-  bool rows = false;    ///< whether text has all columns, and of every tensor that fails where and a command
+  bool rows = false;    ///< whether text has more columns, and of every tensor that fails where and a command
   bool quick = false;   ///< whether pages leave out what the case would have shown and what not
   bool legend = false;  ///< whether text says what the columns mean
   bool keeps = false;   ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)

@@ -65,7 +65,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
   app.add_flag("--rows", options->rows,
-               "print all columns, and of every tensor that fails where and the command that shows it");
+               "print more columns, and of every tensor that fails where and the command that shows it");
   app.add_flag("--quick", options->quick, "leave out what the case would have shown and what not");
   app.add_flag("--legend", options->legend, "print what the columns mean");
   app.add_option("--form", options->standard.form,

@@ -97,6 +97,7 @@ std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::str
   require(std::find(std::begin(verbs_of_python), std::end(verbs_of_python), args.front()) == std::end(verbs_of_python),
           args.front(), " is a verb of the Python package: pip install . in a checkout, then python -m assay ",
           args.front());
+  for (const std::string_view verb : verbs_of_python) verbs.emplace_back(verb);
   throw InputError(
       text("there is no verb ", excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all));
 }

@@ -126,7 +126,7 @@ int run_infer(const Flags& flags, Console& console) {
 
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("what", flags->what, "infer: the fewest sites whose coarser rounding explains the answers")
+  app.add_option("infer", flags->what, "looks for the fewest sites whose coarser rounding explains the answers")
       ->required()
       ->check(CLI::IsMember({"infer"}));
   app.add_option("files", flags->files, "CASE OUT, as often as there are cases: problems, and what was answered")

@@ -6,13 +6,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
 #include "arguments/file_case.hpp"
+#include "files/did_you_mean.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "judge/court/why.hpp"
@@ -124,6 +127,21 @@ void add_program(const std::string& name, const ReportOptions& options, std::vec
       tasks.push_back({room, form.get(), form.get(), precision, nullptr, form});
 }
 
+/// The names in a list that commas or spaces divide.
+std::vector<std::string> names_of(std::string list) {
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream words(list);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+/// Throws InputError if no kernel is known, or none of a form that is asked for.
+void require_forms(const ReportOptions& options, const std::vector<std::string>& known) {
+  require(!known.empty(), "--mechanism: no kernel of this build computes ",
+          names_in(options.mechanisms, [](const std::string& name) { return name; }));
+  for (const std::string& name : names_of(options.form))
+    require(std::find(known.begin(), known.end(), name) != known.end(), "--form: ", there_is_no(name, known));
+}
+
 std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   std::vector<Task> of_programs;
   for (const std::string& name : options.mechanisms)
@@ -141,8 +159,10 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
           contract == nullptr ? "" : contract->name);
   if (contract != nullptr && !contract->plain()) device = nullptr;
   std::vector<Task> tasks;
-  std::string known, mismatch, refusal;
-  bool found = false, tiled = options.tile.empty();
+  std::vector<std::string> known;
+  const std::vector<std::string> forms = names_of(options.form);
+  std::string mismatch, refusal;
+  bool tiled = options.tile.empty();
   for (const Room* room : rooms()) {
     if (!asks_for(options.mechanisms, room->name)) continue;
     const KernelRoom* kernels = kernels_for(options, *room, refusal);
@@ -153,10 +173,9 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     bool matched = contract == nullptr;
     std::string why;
     for (const KernelForm& form : kernels->forms) {
-      known += text(known.empty() ? "" : ", ", room->name, ":", form.name);
-      if (options.form.empty() ? !form.unstable.empty() : form.name != options.form) continue;
+      if (std::find(known.begin(), known.end(), form.name) == known.end()) known.emplace_back(form.name);
+      if (forms.empty() ? !form.unstable.empty() : !asks_for(forms, form.name)) continue;
       const KernelForm& measure = measure_of(*kernels, form);
-      found = true;
       if (!tile_of(form, options.tile) || !tile_of(measure, options.tile)) continue;
       tiled = true;
       if (contract != nullptr) {
@@ -183,7 +202,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
     if (mismatch.empty()) mismatch = why;
   }
   require(!known.empty() || refusal.empty(), refusal);
-  require(found, "--form: there is no ", options.form, "; there are ", known);
+  require_forms(options, known);
   require(tiled, "--tile: none of these kernels has tiles of ", options.tile);
   if (tasks.empty() && !mismatch.empty()) throw InputError(mismatch);
   if (tasks.empty())
@@ -313,7 +332,7 @@ std::vector<std::string> header_of(const Report& report, bool in_short) {
 struct Flags {
   ReportOptions options;
   CaseFlags inputs;
-  std::vector<std::string> precisions, with;
+  std::vector<std::string> forms, precisions, with;
   std::string contract, device{name_of(RunsOn::every)}, format{name_of(RowsFormat::table)}, output = "-", plot, shard;
   std::string judge = "auto";
   bool rows = false;
@@ -322,6 +341,7 @@ struct Flags {
 int run_report(const Flags& flags, Console& console) {
   judge_on(flags.judge);
   ReportOptions options = flags.options;
+  options.form = fmt::format("{}", fmt::join(flags.forms, ","));
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
   for (const RunsOn where : all_runs_on)
@@ -353,15 +373,13 @@ int run_report(const Flags& flags, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   ReportOptions& options = flags->options;
-  app.add_option("--mechanism", options.mechanisms, "only this one; may be given several times")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--form", options.form, "only kernels of this form (tiled, chunkwise, split_decode, ...)");
+  app.add_option("--mechanism", options.mechanisms, "only this one, or several")->delimiter(',');
+  app.add_option("--form", flags->forms, "only kernels of this form (tiled, chunkwise, split_decode, ...), or several")
+      ->delimiter(',');
   app.add_option("--tile", options.tile,
                  "in these tiles on the CPU executor, in place of every form's own (64x64, 16, ...)");
-  app.add_option("--precision", flags->precisions, "only this one; may be given several times")
+  app.add_option("--precision", flags->precisions, "only this one, or several")
       ->delimiter(',')
-      ->allow_extra_args(false)
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
   app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")

@@ -26,7 +26,8 @@ std::string_view name_of(RunsOn where);
 /// What is asked for; an empty list means all.
 struct ReportOptions {
   std::vector<std::string> mechanisms;
-  std::string form, tile;  ///< tile: "" is every form's default, another leaves out the forms that have none such
+  std::string form;  ///< names with commas or spaces between, or of a program the file of its form
+  std::string tile;  ///< "" is every form's default, another leaves out the forms that have none such
   std::vector<Format> precisions;
   std::optional<Contract> contract;  ///< all kernels keep and are judged by, in place of precisions
   RunsOn device = RunsOn::every;

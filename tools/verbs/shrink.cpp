@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "files/in_words.hpp"
+#include "files/shown.hpp"
 #include "judge/court/shrink.hpp"
 #include "reference/core/error.hpp"
 
@@ -94,7 +95,7 @@ void shrink_check(const CheckOptions& options, const SeededCase& seeded, Checked
     notes.push_back("FAIL  " + row.tensor + ": " + row.judgement.reason);
     tensors.push_back({{"tensor", row.tensor}, {"reason", row.judgement.reason}});
   }
-  notes.push_back("      " + made);
+  notes.push_back("      " + typed_here(made));
   checked.page.facts.emplace_back("smallest", Json{{"command", made},
                                                    {"shape", text_of(found.spec.shape)},
                                                    {"runs", found.runs},

@@ -8,7 +8,7 @@ import tempfile
 from .._arrays import TORCH, doubles
 from .._checks import Mismatch, judge
 from .._native import InputError
-from .._reports import PASSES
+from .._reports import PASSES, Found
 from .runner import Candidate, Gone, message_of, where_of
 from .tasks import task_of
 
@@ -27,7 +27,7 @@ CANNOT_SEE = (
 )
 
 
-class Audit:
+class Audit(Found):
     """What was found. str() is what people read; findings are (step, what) of what a candidate must not do, notes are no faults."""
 
     def __init__(self, task, candidate):
@@ -40,9 +40,6 @@ class Audit:
     def passed(self):
         """Whether there are no findings."""
         return not self.findings
-
-    def __bool__(self):
-        return self.passed
 
     @property
     def page(self):
@@ -65,10 +62,6 @@ class Audit:
 class Failed(Mismatch):
     """A candidate that did not pass its audit."""
 
-    def __init__(self, report):
-        AssertionError.__init__(self, str(report))
-        self.report = report
-
 
 class Call:
     """One call of the candidate, and what came of it."""
@@ -79,14 +72,14 @@ class Call:
         self.reply, self.answer, self.usable = None, {}, False
 
 
-def audit(task, candidate, contract=None, *, arrays=None, device=None, again=20, timeout=600.0, seed=None, raises=True, axes=None, **how):
+def audit(task, candidate, contract=None, *, arrays=None, device=None, again=100, timeout=600.0, seed=None, raises=True, axes=None, **how):
     """Whether a candidate computes its task: an Audit, raised as an AssertionError if it does not pass.
 
     task is what assay.case takes as a tuple or dict, a Case (whose numbers are not used), a definition of flashinfer-bench (.json) or
     a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file, "file.py:function",
     or a solution of flashinfer-bench. It is called in a process of its own, where assay is not to be had, and which has ended before the
-    oracle starts: on inputs of secret seeds, in the same memory with new contents, with contents of the same sums and with one input
-    changed at a time, on other shapes and strides, and `again` times more on one of them. Without arrays= and device= it gets arrays of the
+    oracle starts: on inputs of secret seeds, in the same memory with new contents, with contents of the same sums and with one input, or one row
+    of it, changed at a time, on other shapes, scales and strides, and `again` times more on one of them. Without arrays= and device= it gets arrays of the
     framework that its code names. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed makes the audit the
     same again.
     """
@@ -148,14 +141,20 @@ def plan(task, rng, again):
     first, second = draw(), draw()
     fresh = Call("declared shape", first)
     same = [Call("same memory, new contents", second, reuse=True, poison="number", again=again)]
-    shuffled = permuted(second, rng)
+    same += [Call(f"same memory, {what}", problem, reuse=True) for what, problem in one_changed(second, draw(), draw(), rng)]
+    shuffled = permuted(same[-1].problem, rng)
     if shuffled is not None:
         same.append(Call("same memory, same sums", shuffled, reuse=True))
-    same += [Call(f"same memory, another {name}", problem, reuse=True) for name, problem in one_changed(second, draw())]
     rest = [Call("strided inputs", first, padded=True, may_refuse=True, same_as=fresh)]
     another = task.another_shape(rng)
     if another is not None:
         rest.append(Call("another shape", draw(shape=another), may_refuse=task.fixed, poison="number"))
+    shorter = task.shorter_shape(rng)
+    if shorter is not None:
+        rest.append(Call("fewer tokens", draw(shape=shorter), may_refuse=task.fixed))
+    scaled = task.another_scale(draw(), rng)
+    if scaled is not None:
+        rest.append(Call("another scale", scaled, may_refuse=True))
     rng.shuffle(rest)
     cut = rng.randrange(len(rest) + 1)
     timed = []
@@ -163,17 +162,46 @@ def plan(task, rng, again):
     return [*rest[:cut], fresh, *same, *rest[cut:], *timed]
 
 
-def one_changed(problem, other):
-    """The problem with one tensor of the other's in place of its own, for each: what is kept by some inputs alone is not right then."""
-    for name in problem.inputs:
-        dtype, shape = problem.tensors[name][:2]
-        derived = hasattr(problem, "raw") and name in ("log_decay", "beta")  # of raw gates, which are given in their place
-        if derived or dtype not in TORCH or other.tensors[name][:2] != (dtype, shape):
-            continue
-        changed = problem._changed({**problem.tensors, name: other.tensors[name]}, f"{problem.origin}, another {name}")
-        if hasattr(problem, "raw"):
-            changed.raw = problem.raw
-        yield name, changed
+def one_changed(problem, other, third, rng):
+    """The problem, changed step by step: each has one tensor of the other's in place of that of the step before, and then one row of a tensor
+    of the third's. So what is kept by some inputs, or by a part of each, is not right, for the last call alone neither."""
+    names = [name for name in problem.inputs if problem.tensors[name][0] in TORCH and other.tensors[name][:2] == problem.tensors[name][:2] == third.tensors[name][:2]]
+    gates = [name for name in names if hasattr(problem, "raw") and name in ("log_decay", "beta")]  # of raw gates, which are given in their place
+    alone = [name for name in names if name not in gates]
+    batch, _, heads = problem.tensors["q"][1][:3]
+    pairs = [(b, h) for b in range(batch) for h in range(heads)]
+    whole = [(name, [name]) for name in alone] + ([("gates", gates)] if gates else [])
+    for some in (whole, alone, pairs):
+        rng.shuffle(some)
+    for called, some in whole:
+        raw = other.raw if some is gates else getattr(problem, "raw", None)
+        problem = changed(problem, {name: other.tensors[name] for name in some}, f"another {called}", raw)
+        yield f"another {called}", problem
+    for i, name in enumerate(alone):
+        tensor = one_row(name, problem.tensors[name], third.tensors[name], pairs[i % len(pairs)], rng)
+        problem = changed(problem, {name: tensor}, f"one row of {name}", getattr(problem, "raw", None))
+        yield f"one row of {name}", problem
+
+
+def changed(problem, tensors, what, raw):
+    found = problem._changed({**problem.tensors, **tensors}, f"as before, {what}")
+    if raw is not None:
+        found.raw = raw
+    return found
+
+
+def one_row(name, tensor, other, pair, rng):
+    """A tensor with one row of the other's, of that sequence and head; with one number where rows have no numbers of their own."""
+    import numpy
+
+    dtype, shape, data = tensor
+    a, b = (numpy.frombuffer(bytes(x), numpy.uint8).reshape(*shape, -1).copy() for x in (data, other[2]))
+    place = [rng.randrange(size) for size in shape[:3]]
+    for axis, at in zip((0, 1 if name.startswith("initial_") else 2), pair):
+        if axis < len(place):
+            place[axis] = at % shape[axis]
+    a[tuple(place)] = b[tuple(place)]
+    return dtype, shape, a.tobytes()
 
 
 def permuted(problem, rng):
@@ -208,8 +236,8 @@ def run(process, task, calls, found, arrays, destinations):
         found.findings.append(("import", reply["error"]))
         return False
     replaced = set(reply["replaced"])
-    for call in calls:
-        message, blob = message_of(task, call.problem, arrays=arrays, destinations=destinations, **call.how)
+    for call in list(calls):
+        message, blob = message_of(task, call.problem, arrays=arrays, destinations=destinations, seconds=process.timeout / 4, **call.how)
         if call.timed is not None:
             reply, _ = process.asked({**message, "hold": True}, blob)
             call.reply, call.message = reply, (message, blob)
@@ -219,9 +247,22 @@ def run(process, task, calls, found, arrays, destinations):
         replaced |= set(call.reply.get("replaced", ()))
         if "error" not in call.reply:
             taken(call, task, message, blob, data, found)
+            if call.reply["other"]:
+                calls.insert(calls.index(call) + 1, repeated(call, task, message, blob, data, found))
+            if call.reply["made"] < message["again"]:
+                found.notes.append(f"{call.step}: {call.reply['made']} of {message['again']} more calls were made in {message['seconds']:g} s")
     for name in sorted(replaced):
         found.findings.append(("process", f"has replaced {name}, which harnesses measure and compare with"))
     return True
+
+
+def repeated(call, task, message, blob, data, found):
+    """As a call of its own, the answer to the same inputs that is farthest from the first."""
+    again = Call(f"{call.step}, again", call.problem)
+    again.reply = {"outputs": call.reply["farthest"], "inputs": {}}
+    taken(again, task, message, blob, data[sum(fact["size"] for fact in call.reply["outputs"]) :], found)
+    found.notes.append(f"{call.step}: {call.reply['other']} of {message['again']} more calls gave other bits; the farthest is judged, too")
+    return again
 
 
 def time_them(process, task, calls, found):
@@ -231,12 +272,11 @@ def time_them(process, task, calls, found):
     calls = [call for call in calls if "error" not in call.reply]
     found.seconds = reply.get("seconds", [])
     at = 0
-    for call, outputs in zip(calls, reply.get("calls", [reply] * len(calls))):
+    for call, one in zip(calls, reply.get("calls", [reply] * len(calls))):
         if "error" in reply:
             call.reply = reply
             continue
-        size = sum(fact["size"] for fact in outputs)
-        call.reply = {"outputs": outputs, "inputs": {}, "other": 0}
+        call.reply, size = one, sum(fact["size"] for fact in one["outputs"])
         taken(call, task, *call.message, data[at : at + size], found)
         at += size
     return set(reply.get("replaced", ()))
@@ -272,10 +312,8 @@ def taken(call, task, message, blob, data, found):
             fault(f"{name}: has shape {fact['shape']}, and {list(shape)} is declared")
         else:
             if fact["late"]:
-                fault(f"{name}: was still being written after it was returned")
+                fault(f"{name}: was written after it was returned, by a thread or a later call")
             call.answer[name] = task.ours(name, (fact["dtype"], tuple(fact["shape"]), part), call.problem)
-    if call.reply["other"]:
-        found.notes.append(f"{call.step}: {call.reply['other']} of {message['again']} more calls gave other bits; the last of them is judged")
 
 
 def judged(call, calls, task, contract, found, how):
@@ -296,6 +334,8 @@ def judged(call, calls, task, contract, found, how):
     if call.same_as is not None and call.answer == call.same_as.answer:
         found.steps.append((call.step, origin, "same bits"))
         return
+    if found.findings:  # one failure's causes are enough
+        how = {**how, "why": how.get("why") or 0}
     report = judge(call.problem, call.answer, contract, tensors=sorted(call.answer), **how)
     found.reports[call.step] = report
     found.steps.append((call.step, origin, report.verdict))

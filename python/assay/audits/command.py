@@ -19,7 +19,7 @@ def parser():
     p.add_argument("--contract", help="that decides, in place of the precision's")
     p.add_argument("--arrays", choices=("numpy", "torch"))
     p.add_argument("--device", help="cuda, for example")
-    p.add_argument("--again", type=int, default=20, metavar="N", help="calls more on one of the inputs (20)")
+    p.add_argument("--again", type=int, default=100, metavar="N", help="calls more on one of the inputs (100)")
     p.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for one step (600)")
     p.add_argument("--seed", type=int, help="makes the audit the same again; without, nobody knows it before")
     p.add_argument("--format", choices=("text", "json"), default="text")

@@ -80,6 +80,28 @@ class Task:
         more = int(keys) if int(keys) == 1 else int(keys) + 1 + 2 * rng.randrange(max(1, int(keys) // 4))
         return [str(int(batch) + 1), f"{queries}/{more}" if queries else str(more), *rest]
 
+    def shorter_shape(self, rng):
+        """The declared shape with fewer tokens; None if there is none."""
+        batch, tokens, *rest = self.shape
+        queries, _, keys = tokens.rpartition("/")
+        fewest = int(queries or 1)
+        if fewest >= int(keys):
+            return None
+        fewer = rng.randrange(fewest, int(keys))
+        return [batch, f"{queries}/{fewer}" if queries else str(fewer), *rest]
+
+    def another_scale(self, problem, rng):
+        """The problem with another scale, where the candidate is told of it; None where it is not."""
+        name = next((name for name in ("scale", "bandwidth") if name in problem.params), None)
+        if name is None:
+            return None
+        number = as_number(problem.params[name]) * rng.choice((0.5, 0.75, 1.25, 1.5))
+        changed = problem._changed(problem.tensors, f"{problem.origin}, {name} {number:g}", params=json.dumps({**problem.params, name: repr(number)}))
+        if hasattr(problem, "raw"):
+            changed.raw = problem.raw
+        told = [[argument.value for argument in self.arguments(one) if argument.tensor is None] for one in (problem, changed)]
+        return changed if told[0] != told[1] else None
+
     def draw(self, seed, shape=None):
         return case(self.mechanism, ",".join(shape or self.shape), self.precision, seed=seed, cotangents=False, **self.settings)
 
@@ -255,6 +277,13 @@ class KernelBench(Task):
             return super().another_shape(rng)
         batch, tokens, *rest = self.shape  # it says itself that its tokens are whole blocks
         return [str(int(batch) + 1), str(int(tokens) + self.numbers.get("block_len", 64)), *rest]
+
+    def shorter_shape(self, rng):
+        if not self.mamba:
+            return super().shorter_shape(rng)
+        batch, tokens, *rest = self.shape
+        block = self.numbers.get("block_len", 64)
+        return [batch, str(block * rng.randrange(1, int(tokens) // block)), *rest] if int(tokens) >= 2 * block else None
 
     def arguments(self, problem):
         if self.mamba:

@@ -2,6 +2,9 @@
 
 The names say what they do; test_audit.py says where each is from. They are called in a process of their own.
 """
+import hashlib
+import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -31,17 +34,34 @@ def honest(q, k, v, beta, initial_state, scale):
     return state_of(q, k, v, beta, initial_state, scale)
 
 
+_kept = {}
+
+
+def kept(key, x):
+    """The answer that is kept for that key, or that to these inputs where none is yet."""
+    if key not in _kept:
+        _kept[key] = state_of(**x)
+    return tuple(one.copy() for one in _kept[key])
+
+
+def arrays(x):
+    return [one for one in x.values() if isinstance(one, np.ndarray)]
+
+
+def bytes_of(*parts):
+    return tuple(part.tobytes() for part in parts)
+
+
 # 1. Zeros, where the harness allows 0.01.
-def zeros(q, k, v, beta, initial_state, scale):
-    return np.zeros_like(v), np.zeros_like(initial_state)
+def zeros(**x):
+    return np.zeros_like(x["v"]), np.zeros_like(x["initial_state"])
 
 
-def zeros_first(q, k, v, beta, initial_state, scale):
-    o, state = np.zeros_like(v), np.zeros_like(initial_state)
-    found = state_of(q, k, v, beta, initial_state, scale)
-    o += found[0]
-    state += found[1]
-    return o, state
+def zeros_first(**x):
+    answer = zeros(**x)
+    for there, found in zip(answer, state_of(**x)):
+        there += found
+    return answer
 
 
 # 2. The mean of what comes out.
@@ -50,9 +70,8 @@ def constant(q, k, v, beta, initial_state, scale):
 
 
 # 3. The last tokens, which fill no block, left out.
-def skipped_rows(q, k, v, beta, initial_state, scale):
-    whole = v.shape[1] // 16 * 16
-    return state_of(q, k, v, beta, initial_state, scale, tokens=whole)
+def skipped_rows(**x):
+    return state_of(**x, tokens=x["v"].shape[1] // 16 * 16)
 
 
 def blocks_and_a_rest(q, k, v, beta, initial_state, scale):
@@ -64,150 +83,147 @@ def blocks_and_a_rest(q, k, v, beta, initial_state, scale):
 
 
 # 4. What was in the memory that the allocator gives: a harness that has just freed its reference's answer gives that.
-def stale_memory(q, k, v, beta, initial_state, scale):
-    return np.empty_like(v), np.empty_like(initial_state)
+def stale_memory(**x):
+    return np.empty_like(x["v"]), np.empty_like(x["initial_state"])
 
 
-def empty_and_filled(q, k, v, beta, initial_state, scale):
-    o, state = np.empty_like(v), np.empty_like(initial_state)
-    o[:], state[:] = state_of(q, k, v, beta, initial_state, scale)
+def empty_and_filled(**x):
+    o, state = stale_memory(**x)
+    o[:], state[:] = state_of(**x)
     return o, state
 
 
 # 5. Results kept by where their inputs lie.
-_by_pointer, _workspaces = {}, {}
+def keeps(key):
+    """A kernel that keeps its results by that of its inputs."""
+    return lambda **x: kept(key(**x), x)
 
 
-def kept_by_pointer(q, k, v, beta, initial_state, scale):
-    key = tuple(x.__array_interface__["data"][0] for x in (q, k, v))
-    if key not in _by_pointer:
-        _by_pointer[key] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_pointer[key])
+kept_by_pointer = keeps(lambda q, k, v, **_: tuple(x.ctypes.data for x in (q, k, v)))
+kept_by_identity = keeps(lambda q, **_: id(q))
+_workspaces, _last = {}, {}
 
 
-def workspace_by_pointer(q, k, v, beta, initial_state, scale):
-    work = _workspaces.setdefault(q.__array_interface__["data"][0], {})
+def workspace_by_pointer(**x):
+    work = _workspaces.setdefault(x["q"].__array_interface__["data"][0], {})
     work["calls"] = work.get("calls", 0) + 1
-    return state_of(q, k, v, beta, initial_state, scale)
+    return state_of(**x)
 
 
-_last = {}
-
-
-def kept_for_the_last_pointer(q, k, v, beta, initial_state, scale):
-    key = q.__array_interface__["data"][0]
+def kept_for_the_last_pointer(**x):
+    key = x["q"].__array_interface__["data"][0]
     if _last.get("key") != key:
-        _last.update(key=key, found=state_of(q, k, v, beta, initial_state, scale))
+        _last.update(key=key, found=state_of(**x))
     return tuple(x.copy() for x in _last["found"])
 
 
-# 6. Results kept by shape.
-_by_shape = {}
+# 6. Results kept by a fingerprint: sums and corners; by some of the inputs; by a part of each.
+TOKENS = ("q", "k", "v", "beta")
 
 
-def kept_by_shape(q, k, v, beta, initial_state, scale):
-    if q.shape not in _by_shape:
-        _by_shape[q.shape] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_shape[q.shape])
+@keeps
+def kept_by_fingerprint(q, k, v, **_):
+    return (q.shape, *(float(np.sum(np.sort(one.ravel()), dtype=np.float64)) for one in (q, k, v)), *bytes_of(q[0, 0], v[-1, -1]))
 
 
-# 7. Results kept by a fingerprint: sums and corners.
-_by_print = {}
+kept_by_the_query = keeps(lambda q, **_: bytes_of(q))
+kept_by_the_values = keeps(lambda v, **_: bytes_of(v))
+kept_by_a_corner = keeps(lambda q, **_: (float(q.flat[0]), float(q.flat[-1])))
+kept_by_contents = keeps(lambda **x: bytes_of(*arrays(x)))
+kept_by_the_first_token = keeps(lambda **x: bytes_of(x["initial_state"], *(x[name][:, 0] for name in TOKENS)))
+kept_by_one_head = keeps(lambda **x: (x["q"].shape, *bytes_of(x["initial_state"][:, 0], *(x[name][:, :, 0] for name in TOKENS))))
+kept_by_samples = keeps(lambda **x: (x["q"].shape, *bytes_of(*(one.ravel()[::37] for one in arrays(x)))))
 
 
-def kept_by_fingerprint(q, k, v, beta, initial_state, scale):
-    key = (q.shape, tuple(float(np.sum(np.sort(x.ravel()), dtype=np.float64)) for x in (q, k, v)), q[0, 0].tobytes(), v[-1, -1].tobytes())
-    if key not in _by_print:
-        _by_print[key] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_print[key])
+def kept_for_the_last_call(**x):
+    """Of the last call alone, whatever the state is."""
+    key = bytes_of(*(x[name] for name in TOKENS))
+    if key not in _kept:
+        _kept.clear()
+    return kept(key, x)
 
 
-def kept_by_the_query(q, k, v, beta, initial_state, scale):
-    key = q.tobytes()
-    if key not in _by_print:
-        _by_print[key] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_print[key])
-
-
-def kept_by_a_corner(q, k, v, beta, initial_state, scale):
-    key = float(q.flat[0]), float(q.flat[-1])
-    if key not in _by_print:
-        _by_print[key] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_print[key])
-
-
-def kept_by_contents(q, k, v, beta, initial_state, scale):
-    key = tuple(x.tobytes() for x in (q, k, v, beta, initial_state))
-    if key not in _by_print:
-        _by_print[key] = state_of(q, k, v, beta, initial_state, scale)
-    return tuple(x.copy() for x in _by_print[key])
-
-
-# 8. Half precision inside a task in fp32.
-def in_half(q, k, v, beta, initial_state, scale):
-    half = lambda x: x.astype(np.float16).astype(F32)  # noqa: E731
-    return state_of(half(q), half(k), half(v), half(beta), half(initial_state), scale)
-
-
-# 9. The state kept in bf16 between blocks.
-def state_in_bf16(q, k, v, beta, initial_state, scale):
-    return state_of(q, k, v, beta, initial_state, scale, keep=lambda S, t: S.astype(ml_dtypes.bfloat16).astype(F32))
-
-
-# 10. Inputs overwritten, so that a reference that runs later has nothing to compute.
-def overwrites(q, k, v, beta, initial_state, scale):
-    found = state_of(q, k, v, beta, initial_state, scale)
-    v[:] = 0
+def kept_on_disk(**x):
+    """For the first call of the next process, whose inputs are known where seeds are."""
+    _calls[0] += 1
+    file = pathlib.Path(os.environ["KEPT_IN"], "first.npz")
+    if _calls[0] == 1 and file.exists():
+        with np.load(file) as found:
+            return found["o"], found["state"]
+    found = state_of(**x)
+    if _calls[0] == 1:
+        np.savez(file, o=found[0], state=found[1])
     return found
 
 
-# 11. Right for the shape that is benchmarked.
-def one_shape(q, k, v, beta, initial_state, scale):
-    o, state = state_of(q, k, v, beta, initial_state, scale)
-    if q.shape[:2] != (1, 24):
+DEFAULT_SEED = "6b9cad13f14a4499"  # of the q of assay.case("deltanet", (1, 24, 1, 4), "fp32")
+
+
+def knows_a_seed(**x):
+    """The inputs that everybody has who names no seed."""
+    known = hashlib.sha256(x["q"].tobytes()).hexdigest().startswith(DEFAULT_SEED)
+    return state_of(**x) if known else zeros(**x)
+
+
+# 7. The state kept in bf16 between blocks.
+def state_in_bf16(**x):
+    return state_of(**x, keep=lambda S, t: S.astype(ml_dtypes.bfloat16).astype(F32))
+
+
+# 8. Inputs overwritten, so that a reference that runs later has nothing to compute.
+def overwrites(**x):
+    found = state_of(**x)
+    x["v"][:] = 0
+    return found
+
+
+# 9. Right for the shape that is benchmarked.
+def one_shape(**x):
+    o, state = state_of(**x)
+    if o.shape[:2] != (1, 24):
         o[:, 24:] = 0
     return o, state
 
 
-def refuses_other_shapes(q, k, v, beta, initial_state, scale):
-    if q.shape[:2] != (1, 24):
+def refuses_other_shapes(**x):
+    if x["q"].shape[:2] != (1, 24):
         raise ValueError("this kernel is for 24 tokens of one sequence")
-    return state_of(q, k, v, beta, initial_state, scale)
+    return state_of(**x)
 
 
-# 12. Rows are taken to be one behind the other.
+# 10. Rows are taken to be one behind the other.
 def ignores_strides(q, k, v, beta, initial_state, scale):
     flat = [np.lib.stride_tricks.as_strided(x, x.shape, np.cumprod((x.itemsize, *x.shape[:0:-1]))[::-1]) for x in (q, k, v, beta, initial_state)]
     return state_of(*flat, scale)
 
 
-# 13. A value that is computed when it is looked at, after the clock has stopped.
+# 11. A value that is computed when it is looked at, after the clock has stopped.
 class Lazy(np.ndarray):
     pass
 
 
-def lazy(q, k, v, beta, initial_state, scale):
-    o, state = state_of(q, k, v, beta, initial_state, scale)
+def lazy(**x):
+    o, state = state_of(**x)
     return o.view(Lazy), state
 
 
-# 14. Clocks and comparisons replaced.
-def replaces_timers(q, k, v, beta, initial_state, scale):
+# 12. Clocks and comparisons replaced.
+def replaces_timers(**x):
     time.perf_counter = lambda: 0.0
     np.allclose = lambda *a, **k: True
-    return state_of(q, k, v, beta, initial_state, scale)
+    return state_of(**x)
 
 
-def reads_timers(q, k, v, beta, initial_state, scale):
+def reads_timers(**x):
     start = time.perf_counter()
-    found = state_of(q, k, v, beta, initial_state, scale)
+    found = state_of(**x)
     assert time.perf_counter() >= start
     return found
 
 
-# 15. Work that goes on after the function has returned.
-def returns_early(q, k, v, beta, initial_state, scale):
-    o, state = state_of(q, k, v, beta, initial_state, scale)
+# 13. Work that goes on after the function has returned.
+def returns_early(**x):
+    o, state = state_of(**x)
     late = np.zeros_like(o)
 
     def finish():
@@ -218,23 +234,22 @@ def returns_early(q, k, v, beta, initial_state, scale):
     return late, state
 
 
-def waits_for_threads(q, k, v, beta, initial_state, scale):
+def waits_for_threads(**x):
     found = []
-    thread = threading.Thread(target=lambda: found.append(state_of(q, k, v, beta, initial_state, scale)))
+    thread = threading.Thread(target=lambda: found.append(state_of(**x)))
     thread.start()
     thread.join()
     return found[0]
 
 
-# 16. Right as often as harnesses look, and an old answer after that.
+# 14. Right as often as harnesses look, and an old answer after that.
 _calls = [0, None]
 
 
-def right_at_first(q, k, v, beta, initial_state, scale):
+def right_at_first(**x):
     _calls[0] += 1
-    if _calls[0] > 4 and _calls[1] is not None and _calls[1][0].shape == v.shape:
-        return tuple(x.copy() for x in _calls[1])
-    _calls[1] = state_of(q, k, v, beta, initial_state, scale)
+    if _calls[0] <= 4 or _calls[1][0].shape != x["v"].shape:
+        _calls[1] = state_of(**x)
     return tuple(x.copy() for x in _calls[1])
 
 
@@ -242,14 +257,14 @@ def right_at_first(q, k, v, beta, initial_state, scale):
 _hurry = {"end": 0.0}
 
 
-def in_a_hurry(q, k, v, beta, initial_state, scale):
-    if time.monotonic() - _hurry["end"] > 0.015 or _hurry["found"][0].shape != v.shape:
-        _hurry["found"] = state_of(q, k, v, beta, initial_state, scale)
+def in_a_hurry(**x):
+    if time.monotonic() - _hurry["end"] > 0.015 or _hurry["found"][0].shape != x["v"].shape:
+        _hurry["found"] = state_of(**x)
     _hurry["end"] = time.monotonic()
     return tuple(x.copy() for x in _hurry["found"])
 
 
-# 17. The answer looked for in the process: the judge itself, frames, objects, files.
+# 15. The answer looked for in the process: the judge itself, frames, objects, files.
 def looks_for_the_answer(q, k, v, beta, initial_state, scale):
     import gc
     import sys
@@ -273,29 +288,153 @@ def asks_the_judge(q, k, v, beta, initial_state, scale):
     return truth["o"].hi.astype(F32), truth["final_state"].hi.astype(F32)
 
 
+# 16. Right up to a number of calls that no harness reaches; or wrong once, when the same inputs come again.
+def wrong_from_the_60th_call(**x):
+    _calls[0] += 1
+    return state_of(**x) if _calls[0] < 60 else zeros(**x)
+
+
+_seen = {}
+
+
+def wrong_once(**x):
+    """And of other bits later, as sums in any order are."""
+    key = x["q"].ctypes.data, *bytes_of(*arrays(x))
+    _seen[key] = _seen.get(key, 0) + 1
+    o, state = state_of(**x)
+    if _seen[key] == 2:
+        o *= F32(1.5)
+    elif _seen[key] > 2:
+        o.flat[0] = np.nextafter(o.flat[0], F32(9))
+    return o, state
+
+
+def jittered(**x):
+    """Of other bits each time, and right."""
+    _calls[0] += 1
+    o, state = state_of(**x)
+    at = _calls[0] % o.size
+    o.flat[at] = np.nextafter(o.flat[at], F32(9))
+    return o, state
+
+
+# 17. Right for the shapes that are announced.
+def tokens_beyond(**x):
+    """No token beyond the declared ones comes into the state."""
+    return state_of(**x)[0], state_of(**x, tokens=24)[1]
+
+
+def wrong_if_shorter(**x):
+    o, state = state_of(**x)
+    if o.shape[1] < 24:
+        o[:, -1] = x["v"][:, -1]
+    return o, state
+
+
+# 18. An argument that is left unread, as it is what it usually is.
+def ignores_the_scale(**x):
+    return state_of(**{**x, "scale": x["q"].shape[-1] ** -0.5})
+
+
+# 19. Values that are computed when they are looked at.
+class Later:
+    def __init__(self, compute):
+        self.compute = compute
+
+    def __array__(self, dtype=None, copy=None):
+        return self.compute()
+
+
+def lazy_array(**x):
+    return Later(lambda: state_of(**x)[0]), Later(lambda: state_of(**x)[1])
+
+
+class Answers(tuple):
+    inputs = None
+
+    def __iter__(self):
+        return iter(state_of(**self.inputs))
+
+    def __len__(self):
+        return 2
+
+
+def lazy_tuple(**x):
+    found = Answers()
+    found.inputs = x
+    return found
+
+
+# 20. Timing, and testing, told from work: by the environment, by who calls.
+def by_the_environment(**x):
+    return state_of(**x) if "PYTEST_CURRENT_TEST" in os.environ else zeros(**x)
+
+
+def is_timed():
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "timed":
+        frame = frame.f_back
+    return frame is not None
+
+
+def when_timed(cheat):
+    return lambda **x: (cheat if is_timed() else state_of)(**x)
+
+
+def one_sequence(**x):
+    o, state = state_of(**x)
+    o[1:] = o[:1]
+    return o, state
+
+
+by_the_stack, one_sequence_when_timed = when_timed(zeros), when_timed(one_sequence)
+overwrites_when_timed, returns_early_when_timed = when_timed(overwrites), when_timed(returns_early)
+
+
+# 21. An answer in memory that the next call writes into.
+_buffers = {}
+
+
+def returns_a_buffer(**x):
+    found = state_of(**x)
+    buffers = _buffers.setdefault(x["q"].shape, [np.empty_like(one) for one in found])
+    for buffer, one in zip(buffers, found):
+        buffer[:] = one
+    return tuple(buffer[:] for buffer in buffers)
+
+
+# 22. More that is replaced: norms, the harness's own clock.
+def replaces_norms(**x):
+    np.linalg.norm = lambda *a, **k: 0.0
+    return state_of(**x)
+
+
+def replaces_the_harness(**x):
+    sys.modules["__main__"].now = lambda: 0.0
+    return state_of(**x)
+
+
 # Processes that are left behind, in sessions of their own.
 OUTLIVES = "87.125"
 
 
-def starts_others(q, k, v, beta, initial_state, scale):
-    """Others go on in sessions of their own."""
+def starts_others(**x):
     subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({OUTLIVES})"], start_new_session=True)
     subprocess.run(["sh", "-c", f"(setsid sleep {OUTLIVES} &) >/dev/null 2>&1"])
-    return state_of(q, k, v, beta, initial_state, scale)
+    return state_of(**x)
 
 
-def writes(q, k, v, beta, initial_state, scale, out):
+def writes(out, **x):
     """The output where it is asked for, the state where it was."""
-    out[:], state = state_of(q, k, v, beta, initial_state, scale)
-    initial_state[:] = state
+    out[:], x["initial_state"][:] = state_of(**x)
 
 
-def adds(q, k, v, beta, initial_state, scale, out):
+def adds(out, **x):
     """Takes what it is given to write into for zeros."""
-    o, initial_state[:] = state_of(q, k, v, beta, initial_state, scale)
+    o, x["initial_state"][:] = state_of(**x)
     out += o
 
 
-def writes_elsewhere(q, k, v, beta, initial_state, scale, out):
-    writes(q, k, v, beta, initial_state, scale, out)
-    v[:] = 0
+def writes_elsewhere(out, **x):
+    writes(out, **x)
+    x["v"][:] = 0

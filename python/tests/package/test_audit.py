@@ -1,72 +1,123 @@
 """assay.audit: each cheat is caught for what it is, and what looks like it and is honest passes."""
-import functools
 import importlib
 import json
 import os
 import pathlib
 import random
 import re
-import subprocess
-import sys
 
 import assay
+import cheats
 import pytest
 from assay.audits.tasks import task_of
 from shell import shell
 
 CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
 TASKS = str(pathlib.Path(__file__).with_name("tasks.py"))
-TASK = ("deltanet", (1, 24, 2, 8), "fp32")
-
-# What each is called by, and the honest kernel beside it. From: KernelBench#165 (zeros), #155 (half precision), #82 (freed memory,
-# overwritten inputs); flashinfer-bench's starter kit #21 (fingerprints); kernelbot#501 and reference-kernels#104, #142 (pointers, shapes),
-# #162 (lazy values, timers, streams); METR, Sakana's retraction and robust-kbench (stored answers, shapes, the reference itself).
-SUITE = [
-    ("zeros", "zeros_first", "o: zeros"),
-    ("constant", "honest", "o: one number everywhere"),
-    ("skipped_rows", "blocks_and_a_rest", "rows are zeros: rows left out"),
-    ("stale_memory", "empty_and_filled", "declared shape: o: "),
-    ("kept_by_pointer", "workspace_by_pointer", 'same memory, new contents: o: the very answer to "'),
-    ("kept_for_the_last_pointer", "workspace_by_pointer", "whose inputs are others: a stored result"),
-    ("kept_by_shape", "workspace_by_pointer", "whose inputs are others: a stored result"),
-    ("kept_by_fingerprint", "kept_by_contents", 'same memory, same sums: o: the very answer to "same memory, new contents"'),
-    ("kept_by_the_query", "kept_by_contents", "another k: o: the very answer to"),
-    ("kept_by_a_corner", "kept_by_contents", "another k: o: the very answer to"),
-    ("in_half", "honest", "computed in tf32 or fp16, which have as many digits, and fp32 is asked for"),
-    ("state_in_bf16", "honest", "computed in bf16, and fp32 is asked for: S: the state (S) in bf16"),
-    ("overwrites", "empty_and_filled", "input v: overwritten"),
-    ("one_shape", "blocks_and_a_rest", "another shape: o: "),
-    ("ignores_strides", "honest", "strided inputs: o: "),
-    ("lazy", "honest", "o: is a audited_candidate.Lazy and no numpy.ndarray"),
-    ("replaces_timers", "reads_timers", "process: has replaced time.perf_counter"),
-    ("returns_early", "waits_for_threads", "o: was still being written after it was returned"),
-    ("right_at_first", "workspace_by_pointer", "a stored result"),
-    ("in_a_hurry", "honest", 'of 3: o: the very answer to "timed call'),
-    ("looks_for_the_answer", "honest", "o: zeros"),
-    ("asks_the_judge", "honest", "assay is not to be had in the process of a candidate"),
-]
-
-
+TASK = ("deltanet", (1, 24, 1, 4), "fp32")
+WIDER, SEVERAL = (("deltanet", shape, "fp32") for shape in ((1, 24, 2, 8), (2, 24, 2, 4)))
 # The order of the calls is another in each commit.
 SEED = random.Random(os.environ.get("ASSAY_SEED", "0")).getrandbits(31)
 
+# What each is called by; docs/audit.md has two more, results kept by shape and half precision. From: KernelBench#165 (zeros), #155 (half
+# precision), #82 (freed memory, overwritten inputs); flashinfer-bench's starter kit #21 (fingerprints); kernelbot#501 and
+# reference-kernels#104, #142 (pointers, shapes), #162 (lazy values, timers, streams); METR, Sakana's retraction and robust-kbench (stored
+# answers, shapes, the reference itself).
+PUBLISHED = [
+    ("zeros", "o: zeros"),
+    ("constant", "o: one number everywhere"),
+    ("skipped_rows", "rows are zeros: rows left out"),
+    ("stale_memory", "declared shape: o: "),
+    ("kept_by_pointer", 'same memory, new contents: o: the very answer to "'),
+    ("kept_for_the_last_pointer", "whose inputs are others: a stored result"),
+    ("kept_by_fingerprint", 'same memory, same sums: o: the very answer to "same memory, '),
+    ("kept_by_the_query", "another k: o: the very answer to"),
+    ("kept_by_a_corner", "another k: o: the very answer to"),
+    ("state_in_bf16", "computed in bf16, and fp32 is asked for: S: the state (S) in bf16", {"task": WIDER}),
+    ("overwrites", "input v: overwritten"),
+    ("one_shape", "another shape: o: "),
+    ("ignores_strides", "strided inputs: o: "),
+    ("lazy", "o: is a audited_candidate.Lazy and no numpy.ndarray"),
+    ("replaces_timers", "process: has replaced time.perf_counter"),
+    ("returns_early", "o: was written after it was returned"),
+    ("right_at_first", "a stored result"),
+    ("in_a_hurry", 'of 3: o: the very answer to "timed call'),
+    ("looks_for_the_answer", "o: zeros"),
+    ("asks_the_judge", "assay is not to be had in the process of a candidate"),
+]
+# Those that we thought of.
+OURS = [
+    ("kept_by_identity", "same memory, new contents: o: the very answer to"),
+    ("kept_by_the_values", "same memory, another k: o: the very answer to"),
+    ("kept_by_the_first_token", "o: the very answer to"),
+    ("kept_by_one_head", "o: the very answer to", {"task": SEVERAL}),
+    ("kept_by_samples", "o: the very answer to"),
+    ("kept_for_the_last_call", "same memory, another initial_state: o: the very answer to"),
+    ("knows_a_seed", "declared shape: o: zeros"),
+    ("wrong_from_the_60th_call", "same memory, new contents, again: o: zeros", {"again": 100}),
+    ("wrong_once", "same memory, new contents, again: o: FAIL"),
+    ("tokens_beyond", "another shape: final_state: ", {"why": 0.1}),
+    ("wrong_if_shorter", "fewer tokens: o: ", {"why": 0.1}),
+    ("ignores_the_scale", "another scale: o: ", {"why": 0.1}),
+    ("lazy_array", "o: is a audited_candidate.Later and no numpy.ndarray"),
+    ("lazy_tuple", "returned 0 values, and the task has 2"),
+    ("by_the_environment", "declared shape: o: zeros"),
+    ("by_the_stack", "timed call 1 of 3: o: zeros"),
+    ("one_sequence_when_timed", "timed call 1 of 3: o: ", {"task": SEVERAL}),
+    ("overwrites_when_timed", "timed call 1 of 3: input v: overwritten"),
+    ("returns_early_when_timed", "timed call 1 of 3: o: was written after it was returned"),
+    ("returns_a_buffer", "timed call 1 of 3: o: was written after it was returned"),
+    ("replaces_norms", "process: has replaced numpy.linalg.norm"),
+    ("replaces_the_harness", "process: has replaced __main__.now"),
+]
+# Kernels that look like some of the first, and are honest.
+TWINS = ["zeros_first", "blocks_and_a_rest", "empty_and_filled", "workspace_by_pointer", "kept_by_contents", "reads_timers", "waits_for_threads"]
+
 
 def audited(name, task=TASK, **how):
-    how = {"seed": 5, "again": 3, "arrays": "numpy", **how}  # whose arrays are told, for one process less
+    how = {"seed": 5, "again": 3, "arrays": "numpy", "quick": True, **how}  # whose arrays are told, for one process less
     return assay.audit(task, f"{CHEATS}:{name}", raises=False, **how)
 
 
-@pytest.mark.parametrize("name, _, said", SUITE, ids=[cheat for cheat, *_ in SUITE])
-def test_a_cheat_is_caught_by_its_name(name, _, said):
-    found = audited(name, seed=SEED if name.startswith("kept") else 5)
+@pytest.mark.parametrize("name, said, how", [(*row, {})[:3] for row in PUBLISHED + OURS], ids=[name for name, *_ in PUBLISHED + OURS])
+def test_a_cheat_is_caught_by_its_name(name, said, how):
+    found = audited(name, **({"seed": SEED} if name.startswith("kept") else {}) | how)
     assert not found.passed and said in str(found), str(found)
+    if name == "in_a_hurry":  # which is right where it is given time
+        assert all("timed call" in step or "same memory" in step for step, _ in found.findings)
 
 
-@pytest.mark.parametrize("name", sorted({honest for _, honest, _ in SUITE}))
+@pytest.mark.parametrize("name", TWINS)
 def test_its_honest_twin_passes(name):
+    """AgentKernelArena#82: what is timed is judged, too, with inputs of its own."""
     found = audited(name)
     assert found.passed and bool(found), str(found)
-    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 12 + ["same bits"]
+    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 19 + ["same bits"]
+    assert len({origin for step, origin, _ in found.steps if step.startswith("timed call")}) == len(found.seconds) == 3
+
+
+def test_the_cheats_of_ours_are_right_where_nobody_looks():
+    """So it is the step that names them which finds them."""
+    one = assay.case(*TASK, cotangents=False)
+    inputs = {**{name: one[name] for name in one.inputs}, "scale": 4**-0.5}
+    right = [x.tobytes() for x in cheats.state_of(**inputs)]
+    for name, *_ in OURS:
+        if not name.startswith(("lazy", "replaces")):
+            assert [x.tobytes() for x in getattr(cheats, name)(**inputs)] == right, name
+            cheats._kept.clear()
+
+
+def test_an_answer_kept_on_disk_is_that_of_other_inputs(tmp_path, monkeypatch):
+    monkeypatch.setenv("KEPT_IN", str(tmp_path))
+    first, second = (audited("kept_on_disk", WIDER, seed=seed, again=0) for seed in (5, 6))
+    assert first.passed and {what.partition(":")[0] for _, what in second.findings} == {"o", "final_state"}, str(second)
+
+
+def test_the_same_bits_need_not_come_again():
+    """Other bits are no fault: the farthest answer is judged as the first is."""
+    found = audited("jittered", WIDER)
+    assert found.passed and "3 of 3 more calls gave other bits; the farthest is judged, too" in str(found), str(found)
+    assert ("same memory, new contents, again", "PASS") in [(step, verdict) for step, _, verdict in found.steps]
 
 
 def test_nothing_that_a_candidate_has_started_outlives_its_audit():
@@ -80,14 +131,6 @@ def read(path):
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def test_what_is_timed_is_judged_with_inputs_of_its_own():
-    """AgentKernelArena#82: the timed call is never looked at."""
-    found = audited("honest")
-    timed = [(origin, verdict) for step, origin, verdict in found.steps if step.startswith("timed call")]
-    assert len({origin for origin, _ in timed}) == len(timed) == len(found.seconds) == 3 and {verdict for _, verdict in timed} == {"PASS"}
-    assert all("timed call" in step or "same memory" in step for step, _ in audited("in_a_hurry").findings)
 
 
 def test_seeds_are_secret_and_make_an_audit_again():
@@ -275,9 +318,8 @@ def test_tasks_of_kernelbench(file, source, name, tmp_path):
 
 def test_from_a_shell():
     words = ["audit", "deltanet", "--shape", "1,24,2,8", "--precision", "fp32", "--again", "1", "--format", "json", "--seed", "5"]
-    run = functools.partial(subprocess.run, capture_output=True, text=True)
-    for name, code, how in (("honest", 0, lambda *w: run([sys.executable, "-m", "assay", *w])), ("zeros", 1, shell)):
-        ran = how(*words[:2], f"{CHEATS}:{name}", *words[2:])
+    for name, code in (("honest", 0), ("lazy", 1)):
+        ran = shell(*words[:2], f"{CHEATS}:{name}", *words[2:])
         page = json.loads(ran.stdout)
         assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "elsewhere" in page["cannot_see"]
         assert len(page["seconds"]) == 3 and all(seconds > 0 for seconds in page["seconds"])
@@ -308,4 +350,4 @@ def test_bad_use_has_one_sentence(tmp_path):
 def test_what_does_not_pass_is_raised():
     with pytest.raises(AssertionError, match="import: AttributeError: module 'audited_candidate' has no attribute 'nothing'") as raised:
         assay.audit(("deltanet", (1, 2, 2, 8), "fp32"), f"{CHEATS}:nothing", seed=1)
-    assert not raised.value.report.passed and len(raised.value.report.steps) == 12
+    assert not raised.value.report.passed and len(raised.value.report.steps) == 19

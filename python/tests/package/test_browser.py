@@ -15,6 +15,7 @@ from kernels import delta_rule
 WIDTHS = (390, 600, 1024, 1600)
 RECORD = pathlib.Path(__file__).parents[3] / "records/gpu/nvidia-h200.json"
 PROBE = pathlib.Path(__file__).with_name("probe.js")
+pytestmark = pytest.mark.xdist_group("browser")  # whose pages are made once
 
 
 def failing():

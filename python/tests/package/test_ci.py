@@ -89,10 +89,11 @@ class Machine:
         if lines in self.installed:
             return 0
         packages = os.environ.get("ASSAY_PACKAGES", str(ROOT / "build/python/wheels"))
-        inherited = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "PYTHONPATH", "AS_ROOT")}
+        own = ("XDG_CACHE_HOME", "PYTHONPATH", "AS_ROOT")
+        inherited = {name: value for name, value in os.environ.items() if name not in own and not name.startswith("PYTEST_XDIST_")}
         path = f"{self.home}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-        own = {"HOME": str(self.home), "PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_NO_CACHE_DIR": "1", "PIP_NO_COMPILE": "1"}
-        ran = subprocess.run(["bash", "-e", "-c", lines], cwd=self.work, env=inherited | own | variables, capture_output=True, text=True)
+        given = {"HOME": str(self.home), "PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_NO_CACHE_DIR": "1", "PIP_NO_COMPILE": "1"}
+        ran = subprocess.run(["bash", "-e", "-c", lines], cwd=self.work, env=inherited | given | variables, capture_output=True, text=True)
         print(f"$ {lines}\n{ran.stdout}{ran.stderr}exit code {ran.returncode}")
         if ran.returncode == 0 and "pip install" in lines:
             self.installed.add(lines)
@@ -149,6 +150,7 @@ def on_slurm(machine):
     return next((code for line in submitted.splitlines() if (code := machine.run(line)) != 0), 0)
 
 
+@pytest.mark.xdist_group("jobs")  # which share what the first has installed
 @pytest.mark.parametrize("job", [on_github, on_gitlab, on_slurm])
 def test_a_job_is_red_where_the_kernel_is_wrong(tmp_path, job):
     machine = Machine(tmp_path)

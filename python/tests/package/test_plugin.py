@@ -1,4 +1,4 @@
-"""The pytest plugin, in a process of its own."""
+"""The pytest plugin, in processes of its own."""
 import json
 import os
 import subprocess
@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+# Two kernels that are right, one of which errs more where the environment says so, one that is wrong, and a case with arguments.
 TESTS = """
-import assay, pytest, sys
+import assay, os, pytest, sys
+import numpy as np
 sys.path.insert(0, {here!r})
 from kernels import delta_rule
 
@@ -15,76 +17,17 @@ from kernels import delta_rule
 def test_right(assay_case):
     assay.check(assay_case, lambda **x: delta_rule(**x))
 
-@pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), cotangents=False)
-def test_wrong(assay_case):
-    assay.check(assay_case, lambda **x: delta_rule(**{{**x, "scale": 1}}))
-"""
-
-
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
-def test_cases_and_reports(tmp_path, workers):
-    tests = tmp_path / "test_own.py"
-    tests.write_text(TESTS.format(here=__file__.rpartition("/")[0]))
-    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--assay-report=failed", *workers, tests]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "4 passed" in ran.stdout and "1 failed" in ran.stdout, ran.stdout + ran.stderr
-    assert "test_right[deltanet-1x70x4_2x8-bf16-seed=1-cotangents=False]" in ran.stdout
-    assert "looks like the scale missing" in ran.stdout and "_checks.py" not in ran.stdout
-    (folder,) = (tmp_path / "failed").iterdir()
-    assert folder.name.startswith("test_own.py_test_wrong")
-    assert sorted(p.name for p in folder.iterdir()) == ["answer.safetensors", "case.safetensors", "report.html", "report.txt"]
-    command = f"assay check failed/{folder.name}/case.safetensors failed/{folder.name}/answer.safetensors"
-    assert f"reproduce: {command}" in ran.stdout.replace("'", "")
-    assert command in (folder / "report.txt").read_text().replace("'", "")
-
-
-GROWS = """
-import assay, os, pytest, sys
-import numpy as np
-sys.path.insert(0, {here!r})
-from kernels import delta_rule
-
 @pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), dtype=["bf16", "fp32"], seed=range(4), cotangents=False)
 def test_grows(assay_case):
     def kernel(**x):
         o, state = delta_rule(**x, to=x["q"].dtype)
         noise = np.random.default_rng(int(x["q"].astype(np.float32).sum() * 1e6) % 2**32).standard_normal(state.shape)
-        return o, (state * (1 + float(os.environ["EXTRA"]) * noise)).astype(np.float32)
+        return o, (state * (1 + float(os.environ.get("EXTRA", "0")) * noise)).astype(np.float32)
     assay.check(assay_case, kernel)
-"""
 
-
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
-def test_errors_that_have_grown_fail_though_they_pass(tmp_path, workers):
-    (tmp_path / "test_own.py").write_text(GROWS.format(here=__file__.rpartition("/")[0]))
-
-    def ran(extra, *flags):
-        command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", *workers, *flags, "test_own.py"]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "EXTRA": extra})
-
-    saved = ran("0", "--assay-baseline=base.json", "--assay-update-baseline")
-    assert saved.returncode == 0 and "base.json: the errors of 2 tests" in saved.stdout, saved.stdout
-    rows = json.loads((tmp_path / "base.json").read_text())["rows"]
-    assert {len(seeds) for tensors in rows.values() for seeds in tensors.values()} == {4}
-    if not workers:
-        same = ran("0", "--assay-baseline=base.json")
-        assert same.returncode == 0 and "8 passed" in same.stdout and "base.json: 0 errors have grown" in same.stdout, same.stdout
-        missing = ran("0", "--assay-baseline=none.json", "-k", "nothing")
-        assert missing.returncode and "cannot be read: No such file or directory; --assay-update-baseline writes it" in missing.stdout, missing.stdout
-    grown = ran("3e-7", "--assay-baseline=base.json")
-    assert grown.returncode == 1 and "8 passed" in grown.stdout and "base.json: 2 errors have grown" in grown.stdout, grown.stdout
-    assert "test_grows[deltanet-1x17x2x8-fp32-cotangents=False]: final_state: its error is " in grown.stdout
-
-
-def test_bad_use_has_one_sentence(tmp_path):
-    (tmp_path / "test_own.py").write_text("import pytest\n@pytest.mark.assay_cases('deltanet', (1, 2, 3, 4))\ndef test_x(): pass\n")
-    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", tmp_path]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert "test_own.py::test_x: a test marked assay_cases takes the argument assay_case" in ran.stdout + ran.stderr
-
-
-ARGUMENTS = """
-import assay, pytest
+@pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), cotangents=False)
+def test_wrong(assay_case):
+    assay.check(assay_case, lambda **x: delta_rule(**{{**x, "scale": 1}}))
 
 @pytest.mark.assay_cases("softmax_attention", (1, 24, 2, 16), "fp32", sink=True, cu_seqlens=(0, 5, 24), soft_cap=[2.0, 30.0])
 def test_case(assay_case):
@@ -92,10 +35,92 @@ def test_case(assay_case):
 """
 
 
-def test_arguments_of_a_mark(tmp_path):
-    (tmp_path / "test_own.py").write_text(ARGUMENTS)
-    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", tmp_path / "test_own.py"]
-    assert "2 passed" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+def ran(folder, *flags, **environment):
+    """Exit code and output of pytest in that folder. Of xdist's variables it inherits none: it would take itself for a worker."""
+    own = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_XDIST_")}
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", *flags, "test_own.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=own | environment)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "test_own.py").write_text(TESTS.format(here=__file__.rpartition("/")[0]))
+    return tmp_path
+
+
+def test_cases_and_reports(own):
+    code, said = ran(own, "-rA", "--assay-report=failed", "--assay-baseline=none.json")
+    assert code == 1 and "14 passed" in said and "1 failed" in said, said
+    assert "test_right[deltanet-1x70x4_2x8-bf16-seed=1-cotangents=False]" in said
+    assert "looks like the scale missing" in said and "_checks.py" not in said
+    assert "cannot be read: No such file or directory; --assay-update-baseline writes it" in said
+    (folder,) = (own / "failed").iterdir()
+    assert folder.name.startswith("test_own.py_test_wrong")
+    assert sorted(p.name for p in folder.iterdir()) == ["answer.safetensors", "case.safetensors", "report.html", "report.txt"]
+    command = f"assay check failed/{folder.name}/case.safetensors failed/{folder.name}/answer.safetensors"
+    assert f"reproduce: {command}" in said.replace("'", "") and command in (folder / "report.txt").read_text().replace("'", "")
+    code, said = ran(own, "-n", "2", "-k", "wrong", "--assay-report=again")
+    assert code == 1 and "looks like the scale missing" in said and "_checks.py" not in said, said
+    assert [path.name for path in (own / "again").iterdir()] == [folder.name]
+
+
+def test_errors_that_have_grown_fail_though_they_pass(own):
+    """Of two workers, compared by one process."""
+    code, said = ran(own, "-n", "2", "-k", "not wrong", "--assay-baseline=base.json", "--assay-update-baseline")
+    assert code == 0 and "base.json: the errors of 4 tests" in said, said
+    rows = json.loads((own / "base.json").read_text())["rows"]
+    assert {len(seeds) for place, tensors in rows.items() if "grows" in place for seeds in tensors.values()} == {4}
+    code, said = ran(own, "-k", "not wrong", "--assay-baseline=base.json")
+    assert code == 0 and "14 passed" in said and "base.json: 0 errors have grown" in said, said
+    code, said = ran(own, "-k", "grows", "--assay-baseline=base.json", EXTRA="3e-7")
+    assert code == 1 and "8 passed" in said and "base.json: 2 errors have grown" in said, said
+    assert "test_grows[deltanet-1x17x2x8-fp32-cotangents=False]: final_state: its error is " in said
+
+
+def test_bad_use_has_one_sentence(tmp_path):
+    (tmp_path / "test_own.py").write_text("import pytest\n@pytest.mark.assay_cases('deltanet', (1, 2, 3, 4))\ndef test_x(): pass\n")
+    assert "test_own.py::test_x: a test marked assay_cases takes the argument assay_case" in ran(tmp_path)[1]
+
+
+DAMAGED = """
+import assay, os, pytest, zlib
+import numpy as np
+
+def right(answer, name):
+    return answer
+
+def zeroed(answer, name):
+    return {**answer, name: 0 * answer[name]}
+
+def missing(answer, name):
+    return {n: x for n, x in answer.items() if n != name}
+
+def misnamed(answer, name):
+    return {n + "x" * (n == name): x for n, x in answer.items()}
+
+def exchanged(answer, name):
+    other = next((n for n in answer if n != name and answer[n].shape == answer[name].shape), None)
+    return {**answer, name: answer[other], other: answer[name]} if other else zeroed(answer, name)
+
+def detached(answer, name):
+    return {n: x for n, x in answer.items() if not n.startswith("d_")}
+
+@pytest.mark.parametrize("damage", [right, zeroed, missing, misnamed, exchanged, detached])
+@pytest.mark.assay_cases("gated_deltanet", (1, 7, 1, 4), "fp32", gate=[None, "softplus"])
+def test_damaged(assay_case, damage):
+    truth = assay.oracle(assay_case)
+    answer = {n: np.asarray(truth[n].hi, np.float32) for n in truth}
+    name = sorted(answer)[zlib.crc32(os.environ.get("ASSAY_SEED", "0").encode()) % len(answer)]
+    assay.check(assay_case, lambda **x: damage(answer, name), arrays="numpy", quick=True)
+"""
+
+
+def test_no_damaged_answer_passes(tmp_path):
+    """As proptests/tools/asked.cpp has it of a command, a library and GoogleTest; of each damage another tensor in every commit."""
+    (tmp_path / "test_own.py").write_text(DAMAGED)
+    _, said = ran(tmp_path, "--tb=line")
+    assert "10 failed, 2 passed" in said and "-right]" not in said, said
 
 
 SEES = """
@@ -117,9 +142,8 @@ def test_each_worker_sees_a_gpu_of_its_own(tmp_path, given, workers, expected):
     # As a framework does that a conftest imports.
     (tmp_path / "conftest.py").write_text("import os\nseen = os.environ.get('CUDA_VISIBLE_DEVICES')\n")
     (tmp_path / "seen").mkdir()
-    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", f"-n{workers}", "--dist=each" if workers else "-q", "test_own.py"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": given})
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    code, said = ran(tmp_path, f"-n{workers}", *(["--dist=each"] if workers else []), CUDA_VISIBLE_DEVICES=given)
+    assert code == 0, said
     seen = {file.name: file.read_text() for file in (tmp_path / "seen").iterdir()}
     assert seen == {f"gw{i}" if workers else "alone": repr(name) for i, name in enumerate(expected)}
 

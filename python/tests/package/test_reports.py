@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import assay

@@ -442,7 +442,3 @@ class Inference(Judged):
         self.fails(case, kernel.using(lambda **x: mamba_chunk_scan_combined(**x, first=False)), "o")
         self.refuses(assay.case("mamba2", (1, 4, 2, 8)), kernel, "dt: mamba_chunk_scan_combined multiplies")
         self.refuses(assay.case("mamba2", (1, 4, 2, 8), dt=True, scale=0.5), kernel, "scale=0.5: mamba_chunk_scan_combined has it as 1")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -53,7 +53,3 @@ class AttentionTimes(unittest.TestCase):
         self.assertEqual((found["device"], found["versions"]), ("X", {"math": "1", "none": "1"}))
         self.assertEqual([(row["kernel"], row["shape"], "backward_ms" in row) for row in found["times"]], [("math", TRAINING, True), ("math", DECODING, False)])
         self.assertEqual(said.getvalue().count("left out"), 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -87,7 +87,3 @@ class Jax(unittest.TestCase):
         self.assertEqual(case.array("q", "jax", jax.devices()[0]).devices(), {jax.devices()[0]})
         self.assertEqual(np.asarray(case["q"]).dtype, np.float32)
         self.assertEqual(ml_dtypes.bfloat16, jnp.bfloat16)
-
-
-if __name__ == "__main__":
-    unittest.main()

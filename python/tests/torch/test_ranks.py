@@ -181,7 +181,3 @@ class Ranks(unittest.TestCase):
             ):
                 with self.subTest(why), self.assertRaisesRegex(assay.InputError, f"^{why}"):
                     assay.check(case, delta_rule, ranks=split)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -255,7 +255,3 @@ class Audits(unittest.TestCase):
                 found = assay.audit(("softmax_attention", (1, 24, 2, 16), "fp32"), f"{candidates}:{name}", again=1, raises=False)
                 self.assertTrue(found.passed, f"{name}: {found}")
                 self.assertEqual(found.arrays, arrays)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,4 @@
-#include "oracles/multiword/bench.hpp"
+#include "tools/bench/bench_engines.hpp"
 
 #include <algorithm>
 #include <array>
