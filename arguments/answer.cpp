@@ -17,7 +17,7 @@ void undefine(BasicArray<Cell>& array, const std::vector<bool>& defined) {
     if (!defined[i]) array.data[i] = {"", Cell::Kind::undefined};
 }
 
-/// What pieces do not say is undefined: outputs of rows outside of every sequence, and gradients of numbers that are
+/// Sets to undefined what no piece says: outputs of rows outside of every sequence, and gradients of numbers that are
 /// no sequence's. The lse of a row that sees nothing is -inf.
 void finish(const Plan& plan, Decimals& answer) {
   for (auto& [name, array] : answer.outputs) {

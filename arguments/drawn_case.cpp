@@ -234,7 +234,7 @@ class Maker {
 
   bool takes(std::string_view name) const { return takes_argument(facts_, name); }
 
-  /// What nobody takes is said before anything is drawn.
+  /// Refuses names that the mechanism does not take, before anything is drawn.
   void refuse_unknown() const {
     const auto refuse = [&](std::string_view name, Part part, const char* flag) {
       const auto arguments = all_arguments();
@@ -344,7 +344,7 @@ class Maker {
     tensors_[name] = std::move(array);
   }
 
-  /// What was typed, one number for all or one for each; drawn where nothing was.
+  /// Adds the numbers that were typed, one for all or one for each; the drawn ones where nothing was typed.
   void add_drawn(const std::string& name, Array drawn, bool narrow) {
     add(name, as_typed(name, std::move(drawn)), narrow);
   }
@@ -583,8 +583,8 @@ class Maker {
     return static_cast<int>(*keys);
   }
 
-  /// Keys, or blocks of them, of the first so many that a row may see, in an order that says nothing. One of seven
-  /// nobody chooses: kernels that read it anyway find NaN.
+  /// Keys, or blocks of them, of the first so many that a row may see, in an order that says nothing. One of seven is
+  /// never chosen: kernels that read it anyway find NaN.
   std::vector<int> candidates(const Stream& stream, std::size_t list, const Place& place) const {
     const bool causal = !has_param("causal") || params_.at("causal") == Param(true),
                start = has_param("causal_align") && params_.at("causal_align") == Param(std::string("start"));
@@ -656,7 +656,7 @@ class Maker {
     tensors_["topk_length"] = std::move(lengths), dtypes_["topk_length"] = "I32";
   }
 
-  /// What the style makes of what there is.
+  /// Applies the style to the tensors.
   void excite() {
     const auto scale_rows = [&](const char* name, const auto& factor) {
       const auto it = tensors_.find(name);
@@ -730,7 +730,7 @@ class Maker {
           if (format != Format::tf32 && dtypes_.at(name) == dtype_of(format)) x = round_to(x, format);
   }
 
-  /// Rows outside of every sequence hold nothing, and whoever reads them shall see it.
+  /// Rows outside of every sequence hold nothing, and a kernel that reads them shall see it.
   void poison(const FileCase& file) {
     for (auto& [name, array] : tensors_) {
       if (!file.plan().padded.contains(name)) continue;

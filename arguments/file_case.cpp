@@ -135,7 +135,7 @@ FileTensor FileCase::lie(const std::string& name, const std::vector<int>& shape,
   return as_it_is(shape);
 }
 
-/// Of every row a list or a number, for every head or for all of them: then without an axis of heads.
+/// The lie of a list or a number of every row, for every head or for all of them: then without an axis of heads.
 FileTensor FileCase::lie_of_choice(const std::string& name, const std::vector<int>& shape) const {
   const bool packed = layout_ == RowLayout::thd, lists = name == "topk_indices";
   const std::size_t rank = (packed ? 1U : 2U) + (lists ? 1U : 0U);
@@ -286,7 +286,7 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
   }
 }
 
-/// Of an input's numbers, which are some sequence's: all, but of padded rows.
+/// Whether each number of an input is some sequence's: all are, except those of padded rows.
 std::vector<bool> FileCase::read(const std::string& input) const {
   if (plan_->padded.contains(input)) return numbers_of_pieces(*plan_, input);
   return std::vector<bool>(plan_->inputs.at(input).data.size(), true);
@@ -319,7 +319,7 @@ std::vector<int> FileCase::borders_of(const std::string& name, const std::string
   return borders;
 }
 
-/// Keeps the rows that somebody reads or writes, and folds axes into the first until there are three.
+/// Keeps the rows that are read or written, and folds axes into the first until there are three.
 void FileCase::judge(const std::string& name, const std::string& own, std::vector<int> shape,
                      std::vector<bool> defined) {
   if (is_paged_ && is_one_of(own, {"k", "v"}) && shape.size() == 4) {  // slots of all pages are rows
@@ -381,7 +381,7 @@ std::vector<int> FileCase::rows_shape(std::vector<int> shape) const {
   return shape;
 }
 
-/// Of an output, whose shape in the file follows from that of the rows it has.
+/// The lie of an output, whose shape in the file follows from that of the rows it has.
 FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   if (tensor.starts_with("d_")) {
     const std::string name = tensor.substr(2);
@@ -393,7 +393,7 @@ FileTensor FileCase::lie_of_answer(const std::string& tensor) const {
   return rows_in_file(rows_shape(shape), layout_, has_heads_);
 }
 
-/// As JSON has it, of an input or, of "d_NAME", an output. What a front end makes has the rows of v.
+/// The shape that JSON has for an input or, for "d_NAME", an output. A front end's results have the rows of v.
 const std::vector<int>& FileCase::shape_with_rows(const std::string& tensor) const {
   if (tensor.starts_with("d_")) return plan_->outputs.at(tensor.substr(2));
   const auto given = inputs_.find(tensor);
@@ -435,7 +435,7 @@ Problem FileCase::heads_first(const Problem& in_file) const {
   };
   for (auto& [name, x] : p.inputs) gather(name, x, false);
   for (auto& [name, x] : p.cotangents) gather(name, x, true);
-  for (const char* name : {"k", "v"})  // of keys that nobody chose: others than these may read them
+  for (const char* name : {"k", "v"})  // of keys that were not chosen: others than these may read them
     if (const auto x = p.inputs.find(name); plan_->choice && x != p.inputs.end())
       std::ranges::replace_if(
           x->second.data, [](double y) { return !std::isfinite(y); }, 0.0);

@@ -23,8 +23,8 @@ std::string_view without_suffix(std::string_view room);
 enum class RowLayout { bthd, bhtd, thd };
 /// Throws Refusal (DOMAIN) if there is no such layout.
 RowLayout row_layout_from(std::string_view name);
-/// Whether an input has rows, one for every token: then its layout is that of the file. What has none lies in a file as
-/// it does in JSON, with heads in front, and states with sequences before them. `rank`: the axes that the file's has.
+/// Whether an input has rows, one for every token: then its layout is that of the file. Others lie in a file as they do
+/// in JSON, with heads in front, and states with sequences before them. `rank`: the axes that the file's has.
 bool has_rows(const Facts& facts, std::string_view input, bool is_paged, RowLayout layout, int rank);
 
 /// A tensor of a case: as JSON has it, heads in front, and where its numbers lie in the file.
@@ -32,7 +32,7 @@ struct FileTensor {
   std::vector<int> file_shape, shape;
   std::vector<std::size_t> at;  ///< number i is number at[i] of the file's
 };
-/// Of a tensor with rows; the sequences of a batch become one after the other.
+/// The lie of a tensor with rows; the sequences of a batch become one after the other.
 FileTensor rows_in_file(const std::vector<int>& file_shape, RowLayout layout, bool has_heads);
 
 /// A tensor of the answer as the judge has it: at most three axes, heads or states in front, without padding.

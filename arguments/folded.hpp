@@ -30,8 +30,8 @@ class BasicFolded {
 };
 using Folded = BasicFolded<std::string>;
 
-/// Outputs and gradients of the case from those of its pieces, `own`(n); `sum` adds two numbers. What no piece says is
-/// N() here; what is undefined of it the plan knows.
+/// Outputs and gradients of the case from those of its pieces, `own`(n); `sum` adds two numbers. Numbers that no piece
+/// says are N() here; the plan knows which of these are undefined.
 template <class N, class Own, class Sum>
 BasicAnswer<N> folded_answer(const Plan& plan, bool gradients, Own&& own_answer, Sum&& add) {
   BasicAnswer<N> whole;

@@ -19,7 +19,7 @@ struct Tensors {
   std::set<std::string, std::less<>> by_sequence;  ///< those of which every sequence has its own heads: first of axis 0
 };
 
-/// What a record says. Every function throws Refusal with one sentence that names the argument.
+/// The contents of a record. Every function throws Refusal with one sentence that names the argument.
 class Given {
  public:
   /// Keeps a reference. Refuses parameters, inputs and cotangents that are no objects.
@@ -49,7 +49,7 @@ class Given {
   bool truth(std::string_view name, bool missing) const;
   /// An integer of at least `least`.
   std::optional<int> integer(std::string_view name, int least) const;
-  /// A finite number, as written. What is not finite is refused with `status`.
+  /// A finite number, as written. Any other is refused with `status`.
   std::optional<std::string> number(std::string_view name, Status status = Status::nonfinite) const;
   /// All params that are a number, a word or a truth value.
   Params params() const;

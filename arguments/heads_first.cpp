@@ -44,7 +44,7 @@ class HeadsFirstRoom final : public Room {
   BasicAnswer<HiLo> values(const Problem& problem, Tier) const override {
     const Answer answer = FileCase(file_->in_file(problem)).answer_in_doubles();
     auto pairs = assay::detail::convert_answer<HiLo>([](std::string_view, double x) { return HiLo{x, 0}; }, answer);
-    // Of an input that has numbers nobody reads, the judge has a gradient of other numbers than it.
+    // The judge's gradient of an input that has unread numbers is of other numbers than the input.
     std::erase_if(pairs.gradients, [&](const auto& gradient) {
       const auto input = problem.inputs.find(gradient.first);
       return input != problem.inputs.end() && input->second.data.size() != gradient.second.data.size();
@@ -79,7 +79,7 @@ HeadsFirst heads_first(const Problem& in_file) {
 
 namespace {
 
-/// What a step makes of the problem's tensors, in the place of what it reads.
+/// Puts the outputs of a step among the problem's tensors, in the place of those that it reads.
 void take_step(const Join::Step& step, const Params& params, Problem& p) {
   const auto called = [](const std::string& name, const Names& names) {
     const auto found = names.find(name);

@@ -143,9 +143,9 @@ Answer ListedRoom::emulated(const Problem& problem) const {
   return result;
 }
 
-std::optional<Arrays> ListedRoom::term_sizes(const Problem& problem, int bits, int threads) const {
+std::optional<Arrays> ListedRoom::term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const {
   admit(problem);
-  return language::term_sizes(program_of(problem), problem, bits, threads);
+  return language::term_sizes(program_of(problem), problem, numbers, threads);
 }
 
 std::unique_ptr<Trajectory> ListedRoom::trajectory(Tier tier) const {

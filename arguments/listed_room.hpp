@@ -19,7 +19,7 @@ class ListedRoom : public Room {
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const final;
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const final;
   Answer emulated(const Problem& problem) const override;
-  std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const override;
+  std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override;
   std::unique_ptr<Trajectory> trajectory(Tier tier) const final;
 
  private:

@@ -24,7 +24,7 @@ struct Picked {
   std::string from;
   std::vector<int> shape;
   std::vector<std::size_t> at;
-  std::vector<bool> unread = {};  ///< elements that are 0 whatever number at[i] is, as nobody reads it; empty: none are
+  std::vector<bool> unread = {};  ///< elements that are 0 whatever number at[i] is, as it is not read; empty: none are
 };
 
 /// One axis of a tensor of a piece: how far apart its elements are in the case's tensor, and which they are.
@@ -65,7 +65,7 @@ struct Choice {
   int block = 1;                  ///< keys of which an entry names so many
 };
 
-/// What the numbers of an input may be.
+/// The range of the numbers of an input.
 enum class Range { positive, not_negative, not_positive, log_decay };
 
 struct Plan {
@@ -86,7 +86,7 @@ struct Plan {
 
 /// Whether numbers of an input are read by some piece.
 std::vector<bool> read_numbers(const Plan& plan, const std::string& input);
-/// Whether they are some piece's, read or not: these have a gradient, which is 0 where nobody reads them.
+/// Whether an input's numbers are some piece's, read or not: these have a gradient, which is 0 where they are not read.
 std::vector<bool> numbers_of_pieces(const Plan& plan, const std::string& input);
 
 /// Refuses what is not finite among the numbers that pieces read, -inf in log decays excepted, log decays above 0, and

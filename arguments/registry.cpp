@@ -94,7 +94,7 @@ bool has_axes(const Facts& facts, std::string_view input, std::initializer_list<
   return false;
 }
 
-/// Of mechanisms that say themselves what becomes of their keys and gates.
+/// Whether a mechanism says itself what becomes of its keys and gates.
 bool has_own_front_end(const Facts& facts) {
   return facts.name.starts_with("falcon") || facts.name.starts_with("mdn") || facts.name == "rls";
 }

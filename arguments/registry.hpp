@@ -15,7 +15,7 @@ namespace assay::arguments {
 /// Mechanisms that take the same arguments.
 enum class Family { attention, recurrence, convolution, norm, quantizer, other };
 
-/// What decides which arguments a mechanism takes.
+/// The facts that decide which arguments a mechanism takes.
 struct Facts {
   std::string name;
   Family family = Family::other;
@@ -68,7 +68,7 @@ std::vector<std::string> own_names(const Facts& facts, Part part);
 /// Whether the mechanism's room does not know that name, and the table does.
 bool is_argument(const Facts& facts, Part part, std::string_view name);
 
-/// Refuses names that the mechanism does not take, with the reason, and names that nobody knows.
+/// Refuses names that the mechanism does not take, with the reason, and unknown names.
 void admit_names(const Given& given, const Facts& facts);
 
 }  // namespace assay::arguments

@@ -16,14 +16,14 @@ struct Sequences {
   int count() const { return static_cast<int>(queries.size()); }
 };
 
-/// Of a mechanism whose tensors have `rows` rows each, by cu_seqlens and lengths.
+/// The sequences of a mechanism whose tensors have `rows` rows each, by cu_seqlens and lengths.
 Sequences sequences_of(const Given& given, int rows);
 
 /// Keys that lie in pages of `size` rows.
 struct Pages {
   int count = 0, size = 0;
 };
-/// Of attention, by all names for either side. With pages keys are numbered through all of them: page * size + slot.
+/// The sequences of attention, by all names for either side. Pages number their keys together: page * size + slot.
 Sequences sequences_of(const Given& given, int query_rows, int key_rows, std::optional<Pages> pages);
 
 }  // namespace assay::arguments

@@ -193,7 +193,7 @@ Json nested(const BasicArray<Cell>& array, std::size_t axis, std::size_t& at) {
 /// Three digits, not below x.
 std::string rounded_up(double x) {
   if (x == 0) return "0.0";
-  // What printing takes away is at most half a unit of the third digit, 0.5 percent.
+  // Printing takes away at most half a unit of the third digit, 0.5 percent.
   return to_decimal(x * 1.006, 3);
 }
 

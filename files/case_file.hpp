@@ -16,7 +16,7 @@ namespace assay {
 /// JSON whose objects keep the order they were written in.
 using Json = nlohmann::ordered_json;
 
-/// What becomes of a case. Outputs only with Status::ok.
+/// The result of a case. Outputs only with Status::ok.
 struct CaseResult {
   Status status = Status::ok;
   int row = -1;         ///< first offending row, or -1
@@ -55,11 +55,11 @@ std::vector<Case> read_cases(const std::string& text, std::string_view source);
 /// As above, of the file at `path`; throws InputError if it cannot be read.
 std::vector<Case> load_cases(const std::string& path);
 
-/// What `work` refuses, as a result without an answer; Status::ok if it refuses nothing. Running out of memory is a
+/// The refusal by `work`, as a result without an answer; Status::ok if it refuses nothing. Running out of memory is a
 /// refusal, too.
 CaseResult attempt(const std::function<void()>& work);
 
-/// That no mechanism of this build has that name.
+/// The refusal that no mechanism of this build has that name.
 Refusal unknown_mechanism(std::string_view name);
 
 /// The room called `name`. Throws InputError that begins with `flag` and lists those that exist.

@@ -1,5 +1,5 @@
 #pragma once
-// What somebody probably meant who typed a name that there is not.
+// Guesses at the name that was meant where a typed one does not exist.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +17,10 @@ std::string did_you_mean(std::string_view typed, const std::vector<std::string>&
 /// has a comma.
 std::string there_is_no(std::string_view typed, const std::vector<std::string>& names);
 
-/// The mechanism that other projects call so: gated_deltanet for "gdn"; "" if nobody does.
+/// The mechanism that other projects call so: gated_deltanet for "gdn"; "" if there is none.
 std::string mechanism_called(std::string_view name);
 
-/// What a case file calls the tensor that other projects call so: d_q for "grad_q" and "dq", log_decay for "g",
+/// The name in a case file of the tensor that other projects call so: d_q for "grad_q" and "dq", log_decay for "g",
 /// final_state for "ht"; the name itself if that is how a case file would call it.
 std::string tensor_called(std::string_view name);
 

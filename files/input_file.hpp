@@ -1,5 +1,5 @@
 #pragma once
-// What somebody else wrote, at the door: files and pipes, and words of theirs in our messages.
+// Input that others wrote, at the door: files and pipes, and words of theirs in our messages.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace assay {
 
-/// A file, or a pipe that somebody writes to, opened for reading. All functions throw InputError, one sentence that
-/// begins with the path.
+/// A file, or a pipe that another process writes to, opened for reading. All functions throw InputError, one sentence
+/// that begins with the path.
 class InputFile {
  public:
   /// Refuses folders and devices, some of which never end, and a pipe that no program writes to within a second.

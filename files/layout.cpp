@@ -87,7 +87,7 @@ FileLayout FileLayout::of_problem(const RoomFacts::Ranked& ranked, const std::ve
   layout.problem_ = layout.file_ = shape;
   if (ranked.field.place == Field::Place::param || shape.empty()) return layout;
   layout.batch_ = batch, layout.heads_ = shape[0] / batch;
-  // What broadcasts may have no token axis in this case.
+  // A tensor that broadcasts may have no token axis in this case.
   layout.by_token_ = shape.size() > 1 && walks_tokens(ranked);
   if (layout.by_token_) layout.tokens_ = shape[1];
   layout.inner_ = product(shape.begin() + (layout.by_token_ ? 2 : 1), shape.end());

@@ -6,13 +6,13 @@
 
 namespace assay {
 
-/// Whether a list that somebody has filled asks for `entry`: a list that nobody has filled asks for all.
+/// Whether a list asks for `entry`: an empty list asks for all.
 template <class List, class Entry>
 bool asks_for(const List& list, const Entry& entry) {
   return list.empty() || std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-/// What name_of calls them.
+/// The names of a list's entries, as name_of calls them.
 template <class List>
 std::vector<std::string> name_list(const List& list) {
   std::vector<std::string> names;

@@ -18,7 +18,7 @@
 namespace assay {
 namespace {
 
-/// What a signal has to remove. Those beyond the last slot stay, as they would without a handler.
+/// A file that a signal has to remove. Those beyond the last slot stay, as they would without a handler.
 struct Unfinished {
   std::atomic<int> state{0};  ///< 0: free, 1: being filled in, 2: a file
   std::array<char, PATH_MAX> path;

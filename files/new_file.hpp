@@ -7,13 +7,13 @@
 
 namespace assay {
 
-/// A file that takes the place of another, or of none, once it is whole: written beside it under a name that nobody can
-/// foresee, renamed by commit(). What was there keeps its owner and its permissions.
+/// A file that takes the place of another, or of none, once it is whole: written beside it under a name that cannot be
+/// foreseen, renamed by commit(). What was there keeps its owner and its permissions.
 class NewFile {
  public:
   enum class Access {
     usual,  ///< of a new file: what the umask leaves
-    owner,  ///< nobody else reads or writes it
+    owner,  ///< no other user reads or writes it
   };
   /// Throws InputError, one sentence that begins with `target`, if there can be none, or if what is there may not be
   /// written to.

@@ -23,7 +23,7 @@ using Fields = std::vector<RoomFacts::Ranked>;
 
 // ---- reading
 
-/// What a tensor of that name is to a room: an input or, with d_ in front, the cotangent of an output.
+/// The role of a tensor in a room: an input or, if its name begins with d_, the cotangent of an output.
 struct Role {
   const RoomFacts::Ranked* ranked = nullptr;
   bool cotangent = false;
@@ -117,7 +117,7 @@ class Reader {
     }
   }
 
-  /// Of a program, whose inputs may have as many heads as they like if these divide evenly: the program looks.
+  /// Counts the heads of a program, whose inputs may have any number if these divide evenly: the program looks.
   void count_any() {
     for (const Seen& one : seen_) to_.heads = std::max(to_.heads, one.layout.heads());
     to_.shared_heads = to_.heads;
@@ -194,7 +194,7 @@ int take_number(std::string_view& rest, std::string_view before, std::string_vie
 }
 
 /// A refusal in terms of the file: "cotangents.o[5][2][0]: ..." is "d_o[1][2][1][0]: ..." where a sequence has four
-/// heads. What does not say which head it is about stays as it is.
+/// heads. A sentence that names no head stays as it is.
 std::string in_terms_of(const ProblemFile& file, const std::string& message) {
   std::string_view rest = message;
   const bool cotangent = take(rest, "cotangents."), gradient = take(rest, "gradients.");
@@ -257,7 +257,7 @@ void put_parts(const BasicArray<Enclosed>& array, Put&& put) {
   put(".bound", std::move(bounds), dtype);
 }
 
-/// What lies between the numbers of a tensor that is scattered over a file is undefined.
+/// A tensor as it is scattered over a file; the numbers between its own are undefined.
 Array scattered_to_file(const Scattered& scattered, const Array& array, bool with_infinities) {
   Array out(scattered.shape);
   std::fill(out.data.begin(), out.data.end(), std::numeric_limits<double>::quiet_NaN());
@@ -267,7 +267,7 @@ Array scattered_to_file(const Scattered& scattered, const Array& array, bool wit
   return out;
 }
 
-/// The inverse, of what somebody has answered: where the truth is -inf nothing else will do.
+/// The inverse, for an answer that was given: where the truth is -inf nothing else will do.
 Array scattered_to_problem(const Scattered& scattered, const Array& array, const std::vector<int>& shape) {
   Array out(shape);
   for (std::size_t i = 0; i < out.data.size(); ++i) out.data[i] = array.data[scattered.at[i]];
@@ -404,7 +404,7 @@ RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor) {
 
 namespace {
 
-/// The mechanism as somebody typed it, without what tells a room of cases with arguments from another.
+/// The mechanism as it was typed, without what tells a room of cases with arguments from another.
 std::string_view mechanism_of(const ProblemFile& problem) {
   const std::string_view name = problem.room->name;
   return problem.has_arguments() ? name.substr(0, name.rfind('+')) : name;
@@ -441,8 +441,7 @@ void refuse_unknown(const std::vector<std::string>& unknown, const std::vector<s
   }
 }
 
-/// What the tensor of an answer has of the parts that were sampled. Throws InputError, as read_outputs() does, if the
-/// whole has another shape.
+/// The sampled parts of an answer's tensor. Throws InputError, as read_outputs() does, if the whole has another shape.
 StoredTensor sampled_of(const StoredTensor& whole, const ProblemFile& problem, const std::string& name,
                         const std::vector<int>& shape, const std::string& where) {
   const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
@@ -520,7 +519,7 @@ Safetensors answer_file(const ProblemFile& file, std::optional<Tier> tier, int t
     put_all(to, file.room->outputs(), "", file, answer.outputs);
     put_all(to, file.room->inputs(), "d_", file, answer.gradients);
   }
-  // What the case says of itself stays; what an earlier answer said does not.
+  // The case's words about itself stay; those of an earlier answer do not.
   std::map<std::string, std::string> metadata = file.metadata;
   for (const char* key : {"row", "message"}) metadata.erase(key);
   metadata["format"] = "assay-answer 1";

@@ -24,7 +24,7 @@ inline constexpr Format case_precisions[] = {Format::fp64, Format::fp32, Format:
 struct ProblemFile;
 
 /// Where the numbers of a tensor of an answer lie in a file, if the frameworks' layout does not say it: of cases with
-/// arguments. What no number lies at is padding.
+/// arguments. Places without a number are padding.
 struct Scattered {
   std::vector<int> shape;                 ///< the file's
   std::vector<std::size_t> at = {};       ///< number i of the problem's tensor is number at[i] of the file's
@@ -39,7 +39,7 @@ class TensorFile {
   void put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch, const std::string& dtype);
   /// Pairs of doubles as `name` and `name`.lo; `name`.bound where every number has one.
   void put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked, int batch);
-  /// Of an answer to `file`, whose tensor `tensor` lies as `name` does.
+  /// Puts a tensor of an answer to `file`, whose tensor `tensor` lies as `name` does.
   void put(const std::string& name, Array array, const ProblemFile& file, const std::string& tensor,
            const std::string& dtype);
   void put(const std::string& name, const BasicArray<Enclosed>& array, const ProblemFile& file);
@@ -72,7 +72,7 @@ struct ProblemFile {
   bool has_arguments() const { return shape.has_value(); }
   /// The shape in a file of a tensor of an answer that the problem has in `shape`.
   std::vector<int> shape_in_file(const std::string& tensor, const std::vector<int>& shape) const;
-  /// What names an element of it, by its index in the file.
+  /// Names elements of the tensor by their index in the file.
   std::function<std::string(std::size_t)> places_in_file(const std::string& tensor,
                                                          const std::vector<int>& shape) const;
 };
@@ -89,19 +89,19 @@ bool read_case_with_arguments(ProblemFile& to, std::map<std::string, StoredTenso
 /// no JSON object.
 ProblemFile read_problem(Safetensors file, const std::string& where);
 
-/// What a file holds that should be a case. Throws InputError if it is there and of another kind.
+/// The contents of a file that should be a case. Throws InputError if it is there and of another kind.
 Safetensors read_case(const std::string& path);
 
 /// The case as if it named that mechanism; as it is where that is "". Throws InputError, about --mechanism, if there is
 /// no such one.
 Safetensors with_mechanism(Safetensors stored, const std::string& mechanism);
 
-/// What became of a problem; its answer only with Status::ok. A message names indices of the file.
+/// The result of a problem; its answer only with Status::ok. A message names indices of the file.
 CaseResult answer_problem(const ProblemFile& file, std::optional<Tier> tier, int threads, const PartDone& done,
                           BasicAnswer<Enclosed>& answer);
 
-/// What the room says of a tensor of its answer: of an output, or of the input that d_NAME is the gradient of. Throws
-/// InputError if it has no such tensor.
+/// The room's description of a tensor of its answer: of an output, or of the input that d_NAME is the gradient of.
+/// Throws InputError if it has no such tensor.
 RoomFacts::Ranked answer_field(const Room& room, std::string_view tensor);
 
 /// A tensor that the case has an answer of and that is not looked at.
@@ -109,14 +109,14 @@ struct NotJudged {
   std::string tensor, why;
 };
 
-/// Somebody's answer to a problem.
+/// An answer that was given to a problem.
 struct GivenAnswer {
   Answer answer;
   std::map<std::string, Format> stored;  ///< the dtypes of its tensors
   std::vector<NotJudged> not_judged;
 };
 
-/// What `file` has of the oracle's tensors: of those named, or of all if none is. Throws InputError, one sentence that
+/// The tensors of the oracle that `file` has: those named, or all if none is. Throws InputError, one sentence that
 /// starts with `where` and names the tensor, if one is missing or of another shape, or, where all are asked for, if it
 /// has one that the case does not ask for.
 GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,

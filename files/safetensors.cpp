@@ -139,7 +139,7 @@ nlohmann::json parse_header(const std::string& text, const std::string& where) {
   return std::move(document).take();
 }
 
-/// What comes before the tensors' bytes: length and header.
+/// The bytes before those of the tensors: length and header.
 std::string preamble(const Safetensors& file) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
@@ -176,8 +176,14 @@ std::size_t size_of(const std::string& dtype, const std::string& tensor) {
   return dtype_named(dtype, tensor).size;
 }
 
+/// Refuses a byte 0, which a header may spell as \u0000: sentences and paths would end there.
+void require_no_zero(const std::string& name, const std::string& what) {
+  require(name.find('\0') == std::string::npos, what, " has a byte 0");
+}
+
 Described described(const std::string& name, const nlohmann::json& entry, const std::string& where,
                     std::uint64_t data_size) {
+  require_no_zero(name, where + ": the name of a tensor");
   const std::string place = text(where, ": tensor ", excerpt(name), ": ");
   require(entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() && entry.contains("shape") &&
               entry["shape"].is_array() && entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
@@ -205,7 +211,7 @@ Described described(const std::string& name, const nlohmann::json& entry, const 
 }
 
 /// The tensors of a header. Throws InputError unless each byte up to their end is one tensor's: what is allocated is
-/// never more than the file, and nothing lies where nobody reads it.
+/// never more than the file, and nothing lies where it is not read.
 std::vector<Described> tensors_of(const nlohmann::json& header, const std::string& where, std::uint64_t data_size) {
   std::vector<Described> all;
   for (const auto& [name, entry] : header.items())
@@ -260,7 +266,9 @@ Safetensors read_from(std::uint64_t file_size, const ReadAt& read, const std::st
   if (const auto metadata = header.find("__metadata__"); metadata != header.end()) {
     require(metadata->is_object(), where, ": __metadata__ is not an object");
     for (const auto& [key, value] : metadata->items()) {
+      require_no_zero(key, where + ": a name in __metadata__");
       require(value.is_string(), where, ": __metadata__.", excerpt(key), " is not a string");
+      require_no_zero(value.get_ref<const std::string&>(), text(where, ": __metadata__.", excerpt(key)));
       file.metadata[key] = value.get<std::string>();
     }
   }
@@ -306,7 +314,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   InputFile file(where);
   const auto read = [&](std::uint64_t offset, std::size_t size, std::uint8_t* to) { file.read_at(offset, size, to); };
   if (!file.is_pipe()) return read_from(file.size(), read, where);
-  // Of a pipe no more is read than its header speaks of, so that one without an end has one.
+  // No more is read of a pipe than its header speaks of, so that one without an end has one.
   std::vector<std::uint8_t> bytes;
   const auto known = [&](std::uint64_t offset, std::size_t size, std::uint8_t* to) {
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), size, to);

@@ -37,7 +37,7 @@ std::shared_ptr<const Room> room_of(const Safetensors& problem) {
   return mechanism == problem.metadata.end() ? nullptr : find_room(mechanism->second);
 }
 
-/// Of `total` things so many that are not among `faulty` of them: the probability of drawing `count` of these alone.
+/// The probability of drawing `count` of `total` things and none of `faulty` among them.
 double misses(int total, int faulty, int count) {
   double probability = 1;
   for (int i = 0; i < count; ++i) probability *= std::max(0, total - faulty - i) / static_cast<double>(total - i);

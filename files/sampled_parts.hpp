@@ -19,19 +19,19 @@ struct SampledParts {
   int sequences = 1, groups = 1;  ///< of the whole case; a part for each pair of them
   std::vector<Part> chosen = {};
   std::uint64_t seed = 0;   ///< that they were chosen by
-  bool was_secret = false;  ///< whether nobody knew it before the answer was read
-  /// Of each part, so many query rows from `first_row` on, which know the keys up to the last of them where attention
-  /// is causal; 0: all.
+  bool was_secret = false;  ///< whether it was unknown until the answer was read
+  /// The query rows of each part, so many from `first_row` on, which know the keys up to the last of them where
+  /// attention is causal; 0: all.
   int rows = 0, first_row = 0;
   int tokens = 0;       ///< of the whole case, where it is attention and has as many queries as keys; else 0
   bool causal = false;  ///< of such a case
 
   int all() const { return sequences * groups; }
-  /// The last part, and count - 1 of the others; of one alone, any. By a seed nobody knows before: a kernel could be
-  /// right where it is looked at.
+  /// Chooses the last part, and count - 1 of the others; if one alone, any. The seed must not be known before: a kernel
+  /// could be right where it is looked at.
   void choose(int count, std::uint64_t by_seed);
-  /// Of all blocks of so many rows one, by the same seed; the last may be shorter. Throws InputError where rows depend
-  /// on what was computed for others.
+  /// Chooses one of all blocks of so many rows, by the same seed; the last may be shorter. Throws InputError where rows
+  /// depend on what was computed for others.
   void choose_rows(int count);
   int blocks() const { return (tokens + block_rows - 1) / block_rows; }
   /// With what probability parts chosen so miss a fault of `faulty` parts, the last one not among them.

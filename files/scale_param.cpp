@@ -13,7 +13,7 @@ namespace {
 /// More than any tier computes with, so that what is left out is below every bound.
 constexpr int digits = 400, bits = 1400;
 
-/// What a number is the double next to; 0 if it is none.
+/// The double next to a number; 0 if there is none.
 double number(const std::string& decimal) {
   double x = 0;
   const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), x);

@@ -4,7 +4,7 @@
 
 namespace assay {
 
-/// Of a room that has a bandwidth and no scale, replaces `scale` by bandwidth = 1 / scale, in decimals: exactly, where
+/// Replaces `scale` in a room that has a bandwidth and no scale by bandwidth = 1 / scale, in decimals: exactly, where
 /// 400 digits hold it. Throws Refusal (DOMAIN) if both are there, or if the scale is no positive number.
 void take_scale(const Room& room, Params& params);
 

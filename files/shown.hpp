@@ -1,5 +1,5 @@
 #pragma once
-// Words of somebody else's, names of files above all, in one line of ours: as text, and as a word of a command.
+// Words of others, names of files above all, in one line of ours: as text, and as a word of a command.
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 #pragma once
-// JSON that somebody else wrote, read in time proportional to its length: no name twice in one object, no tower of
-// brackets.
+// JSON that others wrote, read in time proportional to its length: no name twice in one object, no tower of brackets.
 #include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -74,7 +73,7 @@ class StrictJson final : public nlohmann::json_sax<J> {
   }
   bool open(J value) {
     if (open_.size() >= caps_.depth) refuse_("more than " + std::to_string(caps_.depth) + " brackets deep");
-    // What is open stays where it is: only the innermost of them grows.
+    // Open values stay where they are: only the innermost of them grows.
     open_.push_back(&put(std::move(value)));
     names_.resize(open_.size());
     return true;

@@ -184,7 +184,7 @@ std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, c
     const bool gradient = !second.outputs.contains(name);
     const auto& arrays = gradient ? second.gradients : second.outputs;
     const auto found = arrays.find(gradient ? name.substr(2) : name);
-    if (gradient && find_input(b.program, name.substr(2)) == nullptr) continue;  // nobody asks it
+    if (gradient && find_input(b.program, name.substr(2)) == nullptr) continue;  // it is not asked for
     require(found != arrays.end(), b.program.name, " lacks ", name, ", which ", program.program.name, " answers");
     BasicArray<Enclosed> first(tensor.shape);
     for (std::size_t i = 0; i < first.data.size(); ++i) first.data[i] = {tensor.value[i], tensor.bound[i]};

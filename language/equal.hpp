@@ -38,7 +38,7 @@ std::vector<Distance> distances(const Room& program, const Room& form, const Pro
 std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, const Room& form, const Problem& problem,
                                 int threads);
 
-/// What a distance proves. Bounds that are wide prove nothing: a program's own are 2^-104.
+/// The conclusion from a distance. Bounds that are wide prove nothing: a program's own are 2^-104.
 enum class Outcome { equal, unknown, different };
 Outcome outcome_of(const Distance& distance);
 /// One sentence: "DIFFERENT: [1][4][2] is -0.973649783 and -1.73278027".

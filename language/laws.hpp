@@ -16,18 +16,18 @@ struct Law {
   bool holds = false;
 };
 
-/// Of 100 digits: what differs by less differs by roundings.
+/// The tolerance in 100 digits: numbers that differ by less differ by roundings.
 inline constexpr double law_tolerance = 1e-60;
 
-/// What a program's sequences run along: T, or N of chunks of a written length, "N 16 K", or the axis of its scan.
+/// The axis of a program's sequences: T, or N of chunks of a written length, "N 16 K", or the axis of its scan.
 struct TokenAxis {
   std::string name;
   int chunk = 1;  ///< tokens in a row of it
 };
 TokenAxis token_axis(const Mechanism& mechanism);
 
-/// Of a room that is a program, on its seeded case of seven tokens and two heads, in 100 digits. Throws what the room
-/// throws if it makes no such case.
+/// The laws of a room that is a program, on its seeded case of seven tokens and two heads, in 100 digits. Throws what
+/// the room throws if it makes no such case.
 std::vector<Law> laws_of(const Room& room);
 
 /// Why segments of a room that is a program do not go on from each other, in one sentence, or "": no state that leaves

@@ -165,8 +165,8 @@ void normalise(const Type& type, const std::string& along, Array& array) {
   }
 }
 
-/// As the program's hints have it: of unit length, and between these numbers. What a style asks for stays where it is
-/// between them.
+/// As the program's hints have it: of unit length, and between these numbers. Numbers that a style asks for stay where
+/// they are between them.
 void follow_hint(const CaseSpec& spec, const Input& input, Domain domain, Array& array) {
   // Numbers that are to be exact stay what they are.
   if (input.hint.empty() || spec.style == Style::integers || spec.style == Style::dyadic) return;
@@ -205,7 +205,7 @@ void share_heads(const CaseSpec& spec, Problem& problem) {
   }
 }
 
-/// A program that somebody has named.
+/// A program that was named.
 class ProgramRoom final : public Room {
  public:
   /// Without the digest in `named`, or with that of the program. Throws InputError if it is another one's.

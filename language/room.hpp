@@ -1,6 +1,6 @@
 #pragma once
 // Programs where a mechanism's name goes: a file's path, or path and digest, "gdn2.json@6f0c...". A file of Python,
-// gdn2.py, is one as soon as somebody traces it.
+// gdn2.py, is one as soon as it is traced.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -25,7 +25,7 @@ std::size_t program_path(std::string_view name);
 std::shared_ptr<const Room> find_program(std::string_view name);
 /// Its mechanism; null of any other name. Throws InputError if the file is no program.
 std::shared_ptr<const Mechanism> find_mechanism(std::string_view name);
-/// That of a room which is a program. Throws InputError if it is none.
+/// The program of a room which is one. Throws InputError if it is none.
 const Mechanism& program_of(const Room& room);
 /// A room of a program that is in no file; its name is that of a file, for cases of it.
 std::unique_ptr<const Room> room_of(Program program);

@@ -1,4 +1,4 @@
-"""What several mechanisms share: which keys a query sees, FALCON's features and gains."""
+"""Shared parts of several mechanisms: which keys a query sees, FALCON's features and gains."""
 from assay.language import (
     const, detach, dot, exp, iota, log, logsumexp, maximum, outer, scan, shift, sigmoid, size, softmax, softplus, where, zeros,
 )  # fmt: skip
@@ -15,7 +15,7 @@ def visible(i, causal, window):
 
 
 def blocks(size):
-    """Of N blocks of so many tokens: which tokens each has, [N T] of ones and zeros, its first token, and its last one."""
+    """N blocks of so many tokens: which tokens each has, [N T] of ones and zeros, its first token, and its last one."""
     first, t = iota("N") * size, iota("T")
     member = where((first[:, None] <= t) & (t < first[:, None] + size), const(1), const(0))
     return member, first, first + size - 1
@@ -86,7 +86,7 @@ def falcon_rule(
 
 
 def preconditioner(A, center, eps):
-    """What scales a key of running squares A: 1.5^(-r / (1 + |r|)), r = log(A + eps) - center."""
+    """The scale of a key of running squares A: 1.5^(-r / (1 + |r|)), r = log(A + eps) - center."""
     r = log(A + eps) - center
     return exp(-log(const("1.5")) * r / (1 + abs(r)))
 

@@ -24,7 +24,7 @@ Problem at_the_floor(const char* floor, Format precision) {
   return p;
 }
 
-/// Of the published form in chunks of 64.
+/// The verdicts on the published form in chunks of 64.
 std::map<std::string, Verdict> of_renormalized(const Problem& p, Format precision) {
   return verdicts(subject(kernel_rooms(), "falcon2_lite", "chunkwise"), renormalized().form, p, precision);
 }

@@ -40,7 +40,7 @@ Problem with_window_at_the_floor(const char* floor, long window, Format precisio
   return p;
 }
 
-/// Of the published form in tiles of 32 rows.
+/// The verdicts on the published form in tiles of 32 rows.
 std::map<std::string, Verdict> of_tensor_inverse(const Problem& p, Format precision) {
   return verdicts(subject(kernel_rooms(), "falcon3", "chunkwise"), tensor_inverse().form, p, precision);
 }

@@ -144,7 +144,7 @@ TEST(lla_raw_moments, are_as_far_off_as_measured) {
   }
 }
 
-/// What the judge says of every tensor, from raw moments and from the healthy kernel.
+/// Expects the judge's verdicts on every tensor, from raw moments and from the healthy kernel.
 void expect_verdicts(const Problem& p, Format precision, Verdict of_raw) {
   const Expectation e = expect(oracle_of(lla_tiled().room, p), {&lla_tiled().form, precision, 0, 1}, p, default_draws);
   const auto got = in_report_order(raw_moments().run(p, precision, 0), e);
@@ -224,7 +224,7 @@ TEST(lla_singular, the_rank_is_decided_exactly) {
     EXPECT_EQ(rank_of(as_double, {1, 0, far, 0, 1, 1}), 2) << far;
     EXPECT_EQ(rank_of(scaled, {0, 0, far, 1, -1, -1 / far}), 1) << far;
   }
-  // What is decided is the refusal too: a key off the line in its last bit is enough.
+  // The refusal, too, is decided exactly: a key off the line in its last bit is enough.
   Json record = changed(changed(lla_case(), "/inputs/lambda", "0"), "/params/causal", false);
   record["inputs"]["k"] = Json::parse(R"([["1", "1"], ["2", "2"], ["3", "3"]])");
   EXPECT_EQ(result_of(record).status, Status::singular);
@@ -232,8 +232,8 @@ TEST(lla_singular, the_rank_is_decided_exactly) {
   EXPECT_EQ(result_of(record).status, Status::ok) << result_of(record).message;
 }
 
-/// Row i sees i + 1 keys, and its residual is zero after as many steps, or two: whether others were made nobody can
-/// tell, and nothing but the count needs to know.
+/// Row i sees i + 1 keys, and its residual is zero after as many steps, or two: whether others were made is unknown,
+/// and nothing but the count needs to know.
 TEST(lla_caches, steps_that_may_not_have_been_made_cost_no_bound) {
   const CaseResult direct = result_of(lla_case());
   for (const std::optional<Tier> tier : {std::optional<Tier>(), std::optional(Tier::ball), std::optional(Tier::w2)}) {

@@ -65,7 +65,7 @@ Problem with_gates(double log_alpha, double log_mu, Format precision) {
   return p;
 }
 
-/// Of the published form in its first tile.
+/// The verdicts on the published form in its first tile.
 std::map<std::string, Verdict> of_log_domain(double log_alpha, double log_mu, Format precision) {
   return verdicts(mdn_chunkwise(), log_domain(), with_gates(log_alpha, log_mu, precision), precision);
 }

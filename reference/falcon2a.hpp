@@ -117,7 +117,7 @@ struct falcon2a {
     }
   }
 
-  /// What the read at t divides by: 1, or n_t = z_t.q_t + eps_normalizer. Zero on the no-op row of a fresh sequence,
+  /// The divisor of the read at t: 1, or n_t = z_t.q_t + eps_normalizer. Zero on the no-op row of a fresh sequence,
   /// where o_t = 0; NONFINITE anywhere else.
   template <class S>
   static S divisor(const Options& options, const Inputs<S>& in, int t, const State<S>& state) {

@@ -129,8 +129,8 @@ struct falcon3 {
     return r;
   }
 
-  /// What a step maps a column of the state by, gamma I - w sum_j x_j x_j^T. Its eigenvalues lie between gamma and
-  /// gamma less w sum_j |x_j|^2, and that sum is the window's size times E.
+  /// The matrix by which a step maps a column of the state, gamma I - w sum_j x_j x_j^T. Its eigenvalues lie between
+  /// gamma and gamma less w sum_j |x_j|^2, and that sum is the window's size times E.
   template <class S>
   static StepMatrix<S> matrix(const Gain<S>& gain, const Denominator<S>& D, const S& weight, int size) {
     return delta_matrix(gain.gamma, weight, S(S(size) * D.energy));

@@ -102,7 +102,7 @@ struct falcon3a {
   template <class S>
   using Window = typename Pairs<const Inputs<S>>::Window;
 
-  /// What a step does: S_t = gamma S_{t-1} + (rho / B_t) sum x_j v_j^T; D = E_t + eps.
+  /// A step: S_t = gamma S_{t-1} + (rho / B_t) sum x_j v_j^T; D = E_t + eps.
   template <class S>
   struct Step {
     Window<S> window;

@@ -85,7 +85,7 @@ struct linear_attention {
     return in.initial_normalizer.empty() ? Tensor<S, 1>(in.k.size(1)) : in.initial_normalizer;
   }
 
-  /// What row t is divided by. A vanishing <q, z> is legal input: the result is not finite, and says so.
+  /// The divisor of row t. A vanishing <q, z> is legal input: the result is not finite, and says so.
   template <class S>
   static S denominator(const Options& options, const Inputs<S>& in, int t, const Tensor<S, 1>& normalizer) {
     if (options.normalization == Normalization::none) return S(1);

@@ -164,6 +164,7 @@ struct parallax {
       }
       add_left_over(line(d.q, i), left_of_D, line(row.mean_k));
       add_left_over(line(d.rho, i), left_of_E, line(row.mean_k));
+      row.add_left_over(d.bandwidth(), S(-left_of_D));
     }
     return d;
   }

@@ -135,8 +135,8 @@ struct rls {
     state.errors.put_back(state.mean, state.covariance, squares_of<S>(K, x), step);
   }
 
-  /// Of row i of a symmetric matrix, or of a vector that makes one, what has to be computed: enclosures take the rest
-  /// from the other side, which makes their middles symmetric.
+  /// The part of row i of a symmetric matrix, or of a vector that makes one, that has to be computed: enclosures take
+  /// the rest from the other side, which makes their middles symmetric.
   template <class S, class X>
   static Line<X> computed(const Line<X>& row, int i) {
     const int first = Enclosure<S> ? i : 0;

@@ -94,6 +94,7 @@ struct softmax_attention {
     for (int i = 0; i < n; ++i) {
       const VisibleRow<S> row = visible_row(options, in.q, in.k, h, i);
       const S tau = dot(line(cotangent.o, i), line(out.o, i));
+      S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(line(cotangent.o, i), line(in.v, j));
         const S p = row.p(j), D = p * (a - planted<"row_term_dropped">(tau, S(0))) / h;
@@ -101,7 +102,9 @@ struct softmax_attention {
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.v, j), p, line(cotangent.o, i));
         d.bandwidth() -= D * (row.s(j) - row.centre()) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
+        left -= D;
       }
+      row.add_left_over(d.bandwidth(), left);
     }
     return d;
   }

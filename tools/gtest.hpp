@@ -26,7 +26,7 @@ inline std::filesystem::path failure_folder() {
   return own / (name + '.' + std::to_string(failures++));
 }
 
-/// What `expression`, which the macros put in brackets, came to instead.
+/// The failure of `expression`, which the macros put in brackets: the verdict that it came to instead.
 inline testing::AssertionResult other_verdict(std::string expression, Verdict got, Verdict expected) {
   if (expression.starts_with('(') && expression.ends_with(')'))
     expression = expression.substr(1, expression.size() - 2);
@@ -39,7 +39,7 @@ inline testing::AssertionResult verdict_is(const char*, const char* expression, 
   return other_verdict(expression, judged.verdict, expected) << explain(judged, failure_folder);
 }
 
-/// Of one tensor, judged by an expectation.
+/// Whether one tensor, judged by an expectation, has the expected verdict.
 inline testing::AssertionResult verdict_is(const char*, const char* expression, Verdict expected,
                                            const Judgement& judgement) {
   if (judgement.verdict == expected) return testing::AssertionSuccess();

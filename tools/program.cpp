@@ -21,8 +21,8 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-/// A stream that is closed would be the first file that we open. In its place is what cannot be read from, or written
-/// to, so that results that nobody gets are an error.
+/// Fills closed standard streams: the first file that we open would take their place. The stand-in cannot be read from,
+/// or written to, so that results that get lost are an error.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) != -1) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// What a program does around its verbs. Python's module has that of `assay`, too.
+// The parts of a program around its verbs. Python's module has those of `assay`, too.
 #include <string>
 #include <vector>
 

@@ -202,8 +202,8 @@ class Attention {
     if (given_.has_input("alibi_slopes")) wholes_.push_back(by_head("alibi_slopes"));
   }
 
-  /// What has a bias of -inf is invisible: the mask says so, and the bias becomes 0. `capped`: where the bias enters if
-  /// a cap would make something finite of it.
+  /// Hides elements with a bias of -inf: the mask says so, and the bias becomes 0. `capped`: where the bias enters if a
+  /// cap would make something finite of it.
   static void hide(Numbers& bias, std::optional<Numbers>& mask, const std::string& capped) {
     std::vector<bool> hidden(bias.data.size());
     for (std::size_t i = 0; i < hidden.size(); ++i) {
@@ -394,7 +394,7 @@ class Attention {
     plan_.pieces.push_back(std::move(piece));
   }
 
-  /// What rows of a sequence chose as its mask, with what the case's mask hides; keys that nobody chose are not read.
+  /// Makes a mask of what rows of a sequence chose, with what the case's mask hides; keys that none chose are not read.
   void choose(const std::vector<int>& queries, const std::vector<int>& keys, Piece& piece) {
     const std::vector<bool> chosen = chosen_keys(*plan_.choice, queries, static_cast<int>(keys.size()));
     const std::size_t each = queries.size() * keys.size(), heads = static_cast<std::size_t>(std::max(head_count_, 1)),

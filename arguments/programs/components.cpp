@@ -98,7 +98,7 @@ Plan plan_norm(const Given& given) {
   piece.outputs.emplace("o", placed(reshaped(whole_of(output(given, plan, "o", x.shape, x.heads)), grouped)));
   admit_numbers(plan);
   if (!is_zero(*eps)) return plan;
-  // What is normed is nothing where x is, and before the norm also where silu(z) is.
+  // The normed numbers are nothing where x is, and before the norm also where silu(z) is.
   const Numbers &xs = plan.inputs.at("x"), &zs = plan.inputs.at("z");
   const bool gated = !before && activation == "silu";
   for (std::size_t g = 0; g < xs.data.size(); g += static_cast<std::size_t>(size)) {

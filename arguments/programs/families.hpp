@@ -7,7 +7,7 @@
 
 namespace assay::arguments {
 
-/// That of the mechanism's family, which is not `quantizer` or `other`.
+/// The plan of the mechanism's family, which is not `quantizer` or `other`.
 Plan plan_of(const Given& given, const Facts& facts);
 Plan plan_attention(const Given& given, const Facts& facts);
 Plan plan_recurrence(const Given& given, const Facts& facts);

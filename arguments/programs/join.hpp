@@ -10,8 +10,8 @@ namespace assay::arguments {
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-/// A chain of programs. Each reads, by name, what those before it have put out; what nobody has put out is an input of
-/// the whole. An output hides an earlier one, or an input, of the same name.
+/// A chain of programs. Each reads, by name, what those before it have put out; a name that none has put out is an
+/// input of the whole. An output hides an earlier one, or an input, of the same name.
 class Join {
  public:
   struct Step {

@@ -17,7 +17,7 @@ namespace {
 using language::Program;
 using language::Setting;
 
-/// Read when somebody asks, and kept.
+/// Reads an entry when it is asked for, and keeps it.
 const Program& read(const Embedded& entry) {
   static std::mutex guard;
   static std::map<const Embedded*, std::unique_ptr<const Program>> known;

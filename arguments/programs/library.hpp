@@ -45,8 +45,8 @@ class PlantedPart {
 /// The program of that mechanism in mechanisms/json; null if there is none.
 const language::Program* find_mechanism_program(std::string_view mechanism);
 
-/// As above, of the settings that `params` say and the defaults of the others. Throws Refusal (DOMAIN) if nobody has
-/// traced that.
+/// The program for the settings that `params` say and the defaults of the others. Throws Refusal (DOMAIN) if those were
+/// not traced.
 const language::Program& mechanism_program(std::string_view mechanism, const Params& params);
 
 }  // namespace assay::arguments

@@ -80,7 +80,7 @@ class Cast {
   const Grid& grid() const { return is_fp4() ? e2m1 : format_.ends_with("e5m2") ? e5m2 : e4m3; }
   std::optional<std::pair<int, int>> block;  ///< none: the whole tensor
 
-  /// Of a block whose largest size is `largest`.
+  /// The scale of a block whose largest size is `largest`.
   Number scale(const Number& largest) const {
     if (is_fp4()) return e4m3.nearest(largest / (6 * tensor_scale));
     if (is_mx()) return power_of_two(largest == 0 ? -127 : std::clamp(exponent(largest), -127L, 127L));

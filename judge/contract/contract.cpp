@@ -44,7 +44,7 @@ const SiteGroup* find_group(std::string_view name) {
   return it == std::end(groups) ? nullptr : it;
 }
 
-/// Of the powers of two that operands of 8 bits are multiples of. A contract that names it `exact` has none.
+/// The site of the powers of two that scale operands of 8 bits. A contract that names it `exact` has none.
 constexpr const char* descale_site = "descale";
 
 /// A name out of a file as a message shows it.
@@ -93,7 +93,7 @@ std::vector<Contract> make_named() {
 
 // ---- JSON
 
-/// What `name` holds in a contract's object, a string.
+/// The string under `name` in a contract's object, "" where there is none.
 std::string text_at(const Json& object, const char* name, const std::string& source, bool required) {
   const auto it = object.find(name);
   if (it == object.end()) {
@@ -110,7 +110,7 @@ std::string format_names() {
   return names;
 }
 
-/// What one of its keys holds.
+/// The rules that `key` of a contract's object holds.
 std::vector<Contract::Rule> rules_from(const Json& sites, const char* key, const std::string& source) {
   const bool required = std::string_view(key) == "sites";
   require(sites.is_object(), source, ": ", key, ": expected an object of formats");
@@ -194,7 +194,7 @@ bool is_input(std::string_view name) {
   return false;
 }
 
-/// That of a name, or of NAME/PRECISION.
+/// The contract of a name, or of NAME/PRECISION.
 std::optional<Contract> known_contract(const std::string& name) {
   if (const Contract* contract = find_contract(name)) return *contract;
   const std::size_t slash = name.rfind('/');
@@ -237,7 +237,7 @@ Contract Contract::in(Format case_precision) const {
   contract.precision = wide ? *of_fp32 : Format::fp16;
   for (Rule& rule : contract.rules)
     if (!rule.fixed && rule.format == precision) rule.format = wide && rule.stored ? Format::fp32 : contract.precision;
-  // What a product in tf32 reads, tensor cores cut off: nothing rounds it before (docs/contracts.md).
+  // Tensor cores cut off the operands of a product in tf32; nothing rounds them before (docs/contracts.md).
   if (contract.precision == Format::tf32) contract.towards_zero.emplace_back("operands");
   return contract;
 }
@@ -292,7 +292,7 @@ std::vector<std::string> Contract::clauses() const {
 
 namespace {
 
-/// What of a contract a kernel with these sites lacks: "no site m", or "".
+/// The part of a contract that a kernel with these sites lacks: "no site m", or "".
 std::string missing(const Contract& contract, const tile::SiteTable& sites) {
   // Sites first: what is missing of those says more than that there is no state.
   for (const bool group : {false, true})
@@ -309,7 +309,7 @@ std::string missing(const Contract& contract, const tile::SiteTable& sites) {
 std::string Contract::obstacle(const tile::SiteTable& sites) const {
   const std::string lacks = missing(*this, sites);
   if (lacks.empty()) return "";
-  // Who wrote rules wants to know which sites there are, and who named a contract which others there are.
+  // A contract with its own rules is answered with the kernel's sites, a named one with the others that fit.
   std::string fit;
   for (const Contract& other : named_contracts())
     if (!other.rules.empty() && missing(other, sites).empty()) fit += (fit.empty() ? "" : ", ") + other.name;

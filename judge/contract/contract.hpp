@@ -48,7 +48,7 @@ struct Contract {
   int products = 0;  ///< that an accumulator sums before it rounds; 0: as the units of the precision do
   std::vector<Rule> rules = {};
   bool follows = false;  ///< whether its rules in bf16 are about the precision of a case
-  /// What operands of a case in fp32 are then in, fp32 or tf32; nothing: it has no such kernels.
+  /// The format of operands for a case in fp32, fp32 or tf32; nothing: it has no such kernels.
   std::optional<Format> of_fp32 = {};
   std::vector<Accumulation> accumulation = {};  ///< allowed; none: as accumulations() says
   std::vector<std::string> towards_zero = {};   ///< sites and groups that may be cut off in place of rounded to nearest
@@ -69,8 +69,8 @@ struct Contract {
     return rules.empty() && rounding == Rounding::nearest_even && products == 0 && accumulation.empty() &&
            towards_zero.empty() && factors.empty() && !per_query_head;
   }
-  /// What it says of a case in that precision: of a contract that follows, bf16 is then fp16, fp32 or tf32. Any other
-  /// is the same for every case.
+  /// The contract for a case in that precision: one that follows has fp16, fp32 or tf32 in place of bf16. Any other is
+  /// the same for every case.
   Contract in(Format case_precision) const;
   /// The ways of adding up that it allows a kernel with these sites.
   std::vector<Accumulation> accumulations(const tile::SiteTable& sites) const;
@@ -78,7 +78,7 @@ struct Contract {
   std::vector<std::string_view> cut_off_sites(const tile::SiteTable& sites) const;
   /// The inputs that may carry a factor, of a kernel with these sites.
   std::vector<std::string_view> factored(const tile::SiteTable& sites) const;
-  /// What it says beyond its sites, one clause each: "operands rounded to nearest or towards zero".
+  /// Its statements beyond its sites, one clause each: "operands rounded to nearest or towards zero".
   std::vector<std::string> clauses() const;
   /// Names it on a command line: the file or the name.
   const std::string& argument() const { return file.empty() ? name : file; }
@@ -96,7 +96,7 @@ struct SiteGroup {
 };
 std::span<const SiteGroup> site_groups();
 
-/// What rules read from libraries say (judge/contract/library_contracts.cpp).
+/// The contracts with rules read from libraries (judge/contract/library_contracts.cpp).
 std::vector<Contract> library_contracts();
 /// Those with names: one for every precision, then those of kernels in use.
 std::span<const Contract> named_contracts();

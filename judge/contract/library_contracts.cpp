@@ -168,7 +168,7 @@ Contract fla() {
                     {"W", bf16, optional, "Uc"},
                     {"U", bf16, optional, "Uc"},
                     {"dU", bf16, optional, "Uc"},
-                    // Of Mesa, whose solutions are stored: their products are operands.
+                    // Mesa stores its solutions: their products are operands.
                     {"F", bf16, optional, "xunit"},
                     {"E", bf16, optional, "xunit"},
                     {"dlambda", bf16, optional, "xunit"},

@@ -1,5 +1,5 @@
 #pragma once
-// What rounding sites hold, in plain words. Their letters are those of the formulas at the top of kernels/*/*.hpp.
+// Meanings of rounding sites, in plain words. Their letters are those of the formulas at the top of kernels/*/*.hpp.
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ struct SiteMeaning {
 };
 std::span<const SiteMeaning> site_meanings();
 
-/// That of a site of a mechanism's form; null if nobody has written it down.
+/// The meaning of a site of a mechanism's form; null if there is none in the list.
 const SiteMeaning* find_meaning(std::string_view mechanism, std::string_view form, std::string_view site);
 
 /// "the triangular inverse (Tc)".

@@ -32,7 +32,7 @@ bool is_word(const Param& value) {
   return std::from_chars(word->data(), word->data() + word->size(), x).ec != std::errc{};
 }
 
-/// What says how an argument is meant, and means nothing without it: who leaves out the one leaves out the other.
+/// Arguments, and others that say how these are meant and mean nothing without them: they are left out together.
 constexpr std::pair<std::string_view, std::string_view> companions[] = {{"l2_norm", "l2_eps"},
                                                                         {"bias", "bias_place"},
                                                                         {"alibi_slopes", "alibi_form"},

@@ -1,6 +1,5 @@
 #pragma once
-// What a case with arguments would not have shown: a judge that passes a kernel says little where nothing would have
-// failed.
+// The errors that a case with arguments would not have shown: a PASS says little where nothing would have failed.
 #include <string>
 #include <vector>
 
@@ -8,8 +7,8 @@
 
 namespace assay {
 
-/// Of errors that kernels make, those that the model would have passed in every tensor that was judged: "soft_cap left
-/// out", "sink in bf16", "q and k normalised". Empty of a case without arguments.
+/// The errors that kernels make and that the model would have passed in every tensor that was judged: "soft_cap left
+/// out", "sink in bf16", "q and k normalised". Empty for a case without arguments.
 std::vector<std::string> blind_spots_of(const CaseTrial& trial, const std::vector<ReportRow>& rows);
 
 }  // namespace assay

@@ -203,7 +203,7 @@ std::string digest_of(const Problem& problem) {
 }
 
 std::string key_of(const KernelUnderTest& kernel) {
-  // Whoever adds a member decides here whether anything depends on it.
+  // A change that adds a member decides here whether anything depends on it.
   const auto& [form, precision, tile, threads, named] = kernel;
   const Contract contract = named == nullptr ? Contract::of(precision) : *named;
   const auto& [name, summary, contract_precision, rounding, products, rules, follows, of_fp32, accumulation,
@@ -289,7 +289,7 @@ class Packer {
   std::string bytes_;
 };
 
-/// What a Packer has put. Throws std::runtime_error where there is less or more.
+/// Reads the bytes that a Packer has put. Throws std::runtime_error where there is less or more.
 class Unpacker {
  public:
   explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}

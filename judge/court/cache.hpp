@@ -19,8 +19,8 @@ inline constexpr std::uintmax_t cache_bound = std::uintmax_t{1} << 30;
 
 /// Keeps bytes by the digest of what they were computed from and of this very program and its libraries. Whatever is
 /// wrong with a file or the folder, nothing is found and the work is done again: other processes, full disks, partial
-/// files and files of others do no harm. What was changed since this object was made is not read: a kernel that runs
-/// meanwhile cannot put anything there.
+/// files and files of others do no harm. A file that was changed since this object was made is not read: a kernel that
+/// runs meanwhile cannot put anything there.
 class Cache {
  public:
   /// In $XDG_CACHE_HOME/assay, or in ~/.cache/assay. Throws InputError where ASSAY_CACHE_MB is no number.
@@ -28,7 +28,7 @@ class Cache {
   /// In that folder; "": nothing is kept.
   explicit Cache(std::filesystem::path folder, std::uintmax_t bound = cache_bound);
 
-  /// What was kept under the digest of `what`; nothing where there is none that can be trusted.
+  /// The bytes that were kept under the digest of `what`; nothing where there are none that can be trusted.
   std::optional<std::string> find(const std::string& what);
   void keep(const std::string& what, std::string_view bytes);
 

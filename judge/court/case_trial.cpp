@@ -39,7 +39,7 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
   std::vector<std::string> names;
   for (const KernelForm* form : forms_of(kernels)) {
     names.emplace_back(form->name);
-    // What no tile program takes the model judges; a contract that none keeps may be one of kernels without tiles.
+    // The model judges what no tile program takes; a contract that none keeps may be one of kernels without tiles.
     const bool unasked = !form->unstable.empty() || (is_reference(*form) && (contract.plain() || of_problem));
     if (asked.empty() ? unasked : form->name != asked) continue;
     std::string obstacle = form->obstacle(problem);
@@ -65,15 +65,15 @@ std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
   return tiles;
 }
 
-/// The precision called so, whoever says it.
+/// The precision of that name; `who` begins messages.
 Format precision_named(const std::string& name, const std::string& who) {
   for (const Format format : case_precisions)
     if (name == name_of(format)) return format;
   throw InputError(who + ": " + there_is_no(name, name_list(case_precisions)));
 }
 
-/// What `assay case` has written down, or the dtype that the case's first tensor has; then `guess` says so. Nothing
-/// where it has neither.
+/// The precision that `assay case` has written down, or the dtype of the case's first tensor; then `guess` says so.
+/// Nothing where it has neither.
 std::optional<Format> precision_of(const ProblemFile& file, const std::string& where, std::string& guess) {
   const auto named = file.metadata.find("precision");
   if (named != file.metadata.end()) return precision_named(named->second, where + ": __metadata__.precision");
@@ -195,13 +195,13 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
 }
 
 Decides CaseTrial::decides() const {
-  // Of a program a form is the full judge, with its own sites.
+  // A form of a program is the full judge, with its own sites.
   const bool asked =
       !standard_.contract.empty() || !standard_.tile.empty() || (kernels_ == nullptr && !standard_.form.empty());
   return asked ? Decides::contract : Decides::model;
 }
 
-/// What the model judges needs no kernel of ours that takes it; whoever names a contract, a form or a tile does.
+/// Finds the form. The model needs no kernel of ours that takes the problem; a contract, form or tile asked for does.
 void CaseTrial::choose_form() {
   if (kernels_ == nullptr) {
     unfit_ = file_.has_arguments() ? "no kernel of ours takes a case with arguments"
@@ -239,7 +239,7 @@ void CaseTrial::prove_form() {
 }
 
 bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
-  // Of a problem that the reference would refuse, forms need not know what to do.
+  // Forms need not know what to do with a problem that the reference would refuse.
   if (file_.refusal || !is_whole(file_) || !is_in_domain(file_)) return false;
   choose_form();
   const bool gradients = (kernel_.form == nullptr || kernel_.form->has_gradients) && !file_.problem.cotangents.empty();
@@ -285,8 +285,8 @@ GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& 
   return given;
 }
 
-/// Whoever names a form or a tile means that one. Of another contract than the precision's own, the form must have the
-/// sites, too.
+/// The recurrent form; null where a form or a tile is named, for then that one is meant. It must have the sites, too,
+/// of a contract that is not the precision's own.
 const KernelForm* CaseTrial::second_form() const {
   if (!standard_.form.empty() || !standard_.tile.empty()) return nullptr;
   const KernelForm* form = recurrent_form(file_.problem.mechanism);
@@ -323,7 +323,7 @@ ReportRow CaseTrial::common_row(const std::string& command) const {
 
 namespace {
 
-/// Of the tensors that `wanted` holds those that the answer has.
+/// Whether `wanted` holds a tensor and the answer has it.
 std::function<bool(const std::string&)> present(const GivenAnswer& got,
                                                 const std::function<bool(const std::string&)>& wanted) {
   return [&got, &wanted](const std::string& name) {

@@ -1,5 +1,5 @@
 #pragma once
-// A case on trial: whose contract counts, what the oracle answers to it, and how somebody's answer is judged.
+// A case on trial: whose contract counts, what the oracle answers to it, and how a given answer is judged.
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace assay {
 
-/// What a case is judged by; what is empty, the case decides.
+/// The standard by which a case is judged; the case decides on fields that are empty.
 struct Standard {
   std::string mechanism = {};  ///< in place of the case's; "": that one
   /// The kernel whose roundings are allowed, of a program the file of one; "": the first that takes the problem.
@@ -44,12 +44,12 @@ class CaseTrial {
   /// Whether nothing speaks against the problem, and so little against these tensors, that the oracle need not be asked
   /// before a kernel is run. Throws InputError if no form fits.
   bool is_admitted(const std::vector<std::string>& tensors);
-  /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits. What the
-  /// oracle says, and what is learnt later, is kept in `cache`, or comes from there; null: nowhere.
+  /// Asks the oracle, then looks for the form. Throws InputError if there is no answer, or no form that fits. The
+  /// oracle's answer, and what is learnt later, is kept in `cache`, or comes from there; null: nowhere.
   void prepare(const PartDone& done = {}, Cache* cache = nullptr);
 
   const ProblemFile& file() const { return file_; }
-  /// Of the whole case, where parts of it are judged.
+  /// The shape of the whole case, where parts of it are judged.
   Shape shape() const;
   /// Its form is null where none fits and the model alone judges.
   const KernelUnderTest& kernel() const { return kernel_; }
@@ -63,7 +63,7 @@ class CaseTrial {
   const std::vector<int>& tiles() const { return tiles_; }
   /// With that tile shape; "": the first.
   KernelUnderTest kernel_at(const std::string& tile) const;
-  /// "bf16, as q is stored" where the case does not say and nobody was asked; ""
+  /// "bf16, as q is stored" where neither the case nor the standard says it; else "".
   const std::string& precision_guess() const { return precision_guess_; }
   bool strict_dtypes() const { return standard_.strict_dtypes; }
   /// "--form chunkwise --precision bf16"
@@ -73,8 +73,8 @@ class CaseTrial {
 
   /// The tensors of an answer that are named, or all if none is; `source` names it in messages.
   GivenAnswer read(Safetensors answer, const std::vector<std::string>& tensors, const std::string& source) const;
-  /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again. What other contracts
-  /// were asked for on the way is kept in `others`, if there is one: by the next question they are known.
+  /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again. Rows under other
+  /// contracts that were asked for are kept in `others`, if there is one: by the next question they are known.
   std::vector<ReportRow> judge(const GivenAnswer& got, const std::function<bool(const std::string&)>& wanted,
                                const std::string& command, OtherContracts* others = nullptr,
                                const Phase& phase = {}) const;

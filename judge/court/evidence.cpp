@@ -54,7 +54,7 @@ class SecondForm {
   SecondForm(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got) : trial_(trial), got_(got) {
     if (trial.second == nullptr || trial.kernel.form == nullptr) return;
     for (const ReportRow& row : rows) {
-      // What no form allows needs no second one.
+      // A row that no form allows needs no second form.
       if (row.judgement.verdict != Verdict::fail || (trial.strict_dtypes && !row.stored.empty())) continue;
       rejected_.insert(row.tensor), blank_ = row;
     }
@@ -95,7 +95,7 @@ class SecondForm {
 /// Searches the other contracts for one under which a tensor passes.
 using PassingRow = std::function<const ReportRow*(const ReportRow& row)>;
 
-/// Of a FAIL by a contract: which of the two kinds it is.
+/// Adds to the reason of a FAIL by a contract which of the two kinds it is.
 void say_which(ReportRow& row, const Judgement& by_model, double factor) {
   if (row.judgement.verdict != Verdict::fail) return;
   const double excess = by_model.excess * factor;
@@ -108,7 +108,7 @@ void say_which(ReportRow& row, const Judgement& by_model, double factor) {
     row.judgement.reason += text("; left open by the model (", by_model.reason, "), beyond contract ", row.contract);
 }
 
-/// Of FAILs by a contract that are not beyond any algorithm: another one with a name that allows them.
+/// Names another contract that allows a FAIL by a contract, where that is not beyond any algorithm.
 void say_who_allows(std::vector<ReportRow>& rows, const PassingRow& passing) {
   for (ReportRow& row : rows) {
     if (row.judgement.verdict != Verdict::fail || !row.by_model || row.by_model->verdict == Verdict::fail) continue;
@@ -147,10 +147,10 @@ class ModelTrial {
     return key;
   }
 
-  /// What is expected of every tensor.
+  /// The expectations of all tensors.
   const Named<Expected>& all() const { return expected_; }
 
-  /// What is expected of that tensor, until another one is judged; null where nothing is known of it.
+  /// The expectation of the row's tensor, until another one is judged; null where nothing is known of it.
   const Expected* expected(const ReportRow& row) {
     const auto found = find(row.tensor);
     if (found == expected_.end()) return nullptr;
@@ -158,7 +158,7 @@ class ModelTrial {
     return &found->second;
   }
 
-  /// What is expected of that tensor, and the judgement; null where nothing is known of it. Where the oracle is not
+  /// The expectation of the row's tensor, and its judgement; null where nothing is known of it. Where the oracle is not
   /// sharp enough it is asked again in four words.
   const Expected* judge(const ReportRow& row, Judgement& judgement) {
     const auto values = answered_.find(row.tensor);
@@ -295,8 +295,8 @@ Expected widened(Expected expected, double factor) {
   return expected;
 }
 
-/// Kernels that are called with fp32 multiply in tf32 where nobody forbids it. That is another precision, and said of
-/// what is not within fp32's own error.
+/// Says of rows beyond fp32's own error whether they are right in tf32: kernels that are called with fp32 multiply in
+/// that other precision unless it is forbidden.
 void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& answered) {
   if (trial.kernel.precision != Format::fp32) return;
   std::optional<ModelTrial> tf32;
@@ -337,12 +337,12 @@ const std::vector<ReportRow>& OtherContracts::rows(const Contract& contract, con
 
 namespace {
 
-/// What the model says of every row; nothing of those that it knows nothing of.
+/// The model's judgement of every row; nothing for rows of which it knows nothing.
 using ByModel = std::vector<std::optional<Judgement>>;
 
 /// The rows under the trial's own contract, which is asked when this is called.
 using ByContract = std::function<std::vector<ReportRow>()>;
-/// What `emulated` says of the trial; the kernel runs once, when this is first called.
+/// The answer of `emulated` for the trial; the kernel runs once, when this is first called.
 using Emulation = std::function<const Named<std::vector<double>>&()>;
 
 /// In which format the contract stores what its kernel answers.
@@ -355,8 +355,8 @@ Named<Format> stored_by_contract(const Trial& trial, const Emulation& own) {
   return kept_in(trial.cache, text("stored ", trial.digest, ' ', key_of(trial.kernel)), stored);
 }
 
-/// What passes unseen where the model decides. A narrower state shows where no contract may allow it: beyond what the
-/// model leaves open.
+/// The errors that pass unseen where the model decides. A narrower state shows where no contract may allow it: beyond
+/// what the model leaves open.
 Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const Emulation& own) {
   Expectation expectation{.tensors = {}, .emulated = own()};
   for (const auto& [name, values] : expectation.emulated)
@@ -392,11 +392,12 @@ void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_
 void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
                    const std::vector<double>& got) {
   row.judgement = with_advice(j);
-  if (j.verdict == Verdict::fail && row.by_contract && row.by_contract->verdict == Verdict::pass)
+  row.judgement.verdict = beside_contract(j.verdict, row.by_contract ? &row.by_contract->verdict : nullptr);
+  if (row.judgement.verdict != j.verdict)
     row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
   row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
   row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
-  if (j.verdict == Verdict::fail)
+  if (row.judgement.verdict == Verdict::fail)
     show_where(row, axes_in_trial(trial, row.tensor, expected.shape),
                deviations_of(widened(expected, model_factor(trial.kernel.precision).passes), got));
 }

@@ -22,7 +22,7 @@ namespace assay {
 
 class Cache;
 
-/// What an answer is judged by, as `assay check` has it.
+/// The settings by which an answer is judged, as `assay check` has them.
 struct JudgeBy {
   std::string contract = {};  ///< a name or a JSON file; "": that of the case's precision
   std::string form = {};      ///< "": the first that takes the problem and has the contract's sites
@@ -46,7 +46,7 @@ Array tensor(std::vector<int> shape, const Values& values) {
   return array;
 }
 
-/// What was judged: for who saves it, or asks why.
+/// The material of a judgement, to save it or to ask why.
 struct Exhibits {
   std::filesystem::path case_file;  ///< "": the case is not a file yet
   Safetensors problem, answer;
@@ -55,15 +55,14 @@ struct Exhibits {
   GivenAnswer got;
 };
 
-/// What the judge says of an answer.
+/// The judge's verdict on an answer.
 struct Judged {
   Verdict verdict = Verdict::error;               ///< PASS if every tensor is, else that of the worst
   std::string reason = {};                        ///< of an ERROR: why nothing was judged
   std::vector<ReportRow> rows = {};               ///< one for each tensor
   std::shared_ptr<const Exhibits> exhibits = {};  ///< null of an ERROR that was met at the door
 
-  /// What a failure looks like; with a limit in seconds also what else explains it (judge/court/why.hpp). Of an ERROR,
-  /// nothing.
+  /// Describes a failure; with a limit in seconds also what else explains it (judge/court/why.hpp). Empty for an ERROR.
   Why why(std::optional<double> seconds = {}) const;
 };
 

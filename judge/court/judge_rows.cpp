@@ -73,7 +73,7 @@ class Court {
     if (trial.detects) detects_ = detectability(key);
   }
 
-  /// What the problem could have shown, if that was asked for.
+  /// The errors that the problem could have shown, if that was asked for.
   const std::optional<Detectability>& detects() const { return detects_; }
 
   /// Fills in what becomes of the row's tensor.

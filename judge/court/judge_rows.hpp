@@ -22,7 +22,7 @@ using Phase = std::function<void(std::string_view what, std::size_t done, std::s
 /// Whether a tensor is one of those that are asked for; null: all are.
 using Wanted = std::function<bool(const std::string& tensor)>;
 
-/// What is judged, and against what. Copies differ where they are told to: another kernel, one tile shape.
+/// A kernel and what it is judged against. Copies differ where they are told to: another kernel, one tile shape.
 struct Trial {
   const Room& room;
   KernelUnderTest kernel;  ///< whose contract counts
@@ -44,7 +44,7 @@ struct Trial {
   std::string unfit = {};                     ///< of a kernel without a form: why there is none
 };
 
-/// What is expected of the kernel in each of the tile shapes that count, before anything is known of an answer: a
+/// The expectations of the kernel in each of the tile shapes that count, before anything is known of an answer: a
 /// number that 16 draws know too little gets 64, and where an everyday bound is not sharp enough, the oracle answers in
 /// four words. The trial's cache is not asked.
 struct Learnt {
@@ -61,11 +61,11 @@ std::vector<NamedAxis> axes_in_trial(const Trial& trial, const std::string& tens
 /// form fits. `row` says what they have in common, and its form if it is not the contract's.
 std::vector<ReportRow> blank_rows(const Trial& trial, ReportRow row, const Wanted& wanted = {});
 
-/// What the kernel's first tile shape answers under its contract, in the order of `oracle`.
+/// The answer of the kernel's first tile shape under its contract, in the order of `oracle`.
 Named<std::vector<double>> emulated(const Trial& trial);
 
-/// Of tensors whose dtype is narrower than that in which the contract stores them: says so, and fails them where that
-/// is asked for.
+/// Notes tensors whose dtype is narrower than that in which the contract stores them, and fails them where that is
+/// asked for.
 void note_dtypes(const Trial& trial, const Named<Format>& stored, std::vector<ReportRow>& rows);
 
 /// The rows of `blank_rows`, judged. Judges `got`, or the kernel's own emulation if there is none. Throws

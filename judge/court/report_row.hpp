@@ -17,7 +17,7 @@ namespace assay {
 /// The device of rows whose kernels ran on the CPU executor.
 inline constexpr std::string_view cpu_executor = "cpu";
 
-/// What one kind of evidence says of a tensor.
+/// The verdict of one kind of evidence on a tensor.
 struct Weighed {
   Verdict verdict = Verdict::error;
   /// Its error, in units of what that evidence allows: of a contract its limits; of the model what the precision's
@@ -26,7 +26,7 @@ struct Weighed {
   std::string reason = {};  ///< of what is no PASS
 };
 
-/// Of a tensor that is wrong: its errors, element by element.
+/// The errors of a tensor that is wrong, element by element.
 struct Errors {
   std::vector<NamedAxis> axes;
   Deviations deviations;
@@ -35,7 +35,7 @@ struct Errors {
 
 /// One tensor of one kernel, or, where there is none to judge, why not.
 struct ReportRow {
-  std::string device{cpu_executor};  ///< that the kernel ran on; "" where nobody said
+  std::string device{cpu_executor};  ///< that the kernel ran on; "" if unknown
   std::string mechanism, form;
   std::string title;    ///< of a case with arguments: "softmax_attention with sink, soft_cap"; else ""
   std::string of_case;  ///< "case 3", where rows of several cases are together; else ""
@@ -66,14 +66,14 @@ struct ReportRow {
 /// Sets `where` and `errors` of a row whose tensor is wrong.
 void show_where(ReportRow& row, std::vector<NamedAxis> axes, Deviations deviations);
 
-/// What a row is called where people read it.
+/// The mechanism's name in a row as people read it.
 inline const std::string& shown_mechanism(const ReportRow& row) {
   return row.title.empty() ? row.mechanism : row.title;
 }
 /// The name of a row's contract.
 const std::string& contract_of(const ReportRow& row);
 
-/// Of two verdicts the one that says more about a kernel.
+/// The one of two verdicts that says more about a kernel.
 Verdict worse_of(Verdict a, Verdict b);
 /// PASS if every tensor is, else that of the worst; ERROR of none.
 Verdict worst_of(const std::vector<ReportRow>& rows);

@@ -40,7 +40,7 @@ void fill_with(const std::string& name, StoredTensor& tensor, double number, Jso
   digests[name] = sha256(load(name, tensor));
 }
 
-/// What a case of that shape would hold at least, in numbers, is not much more than what the file holds.
+/// Whether the least that a case of that shape holds, in numbers, is not much more than the file holds.
 bool is_of_size(const Shape& s, const Safetensors& file) {
   double stored = 0;
   for (const auto& [name, tensor] : file.tensors) stored += static_cast<double>(tensor.bytes.size());

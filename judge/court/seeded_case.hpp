@@ -19,7 +19,7 @@ std::string flags_of(const Fill& fill);
 /// The inverse for one of them. Throws InputError unless it is NAME=NUMBER.
 Fill::value_type fill_from(const std::string& flag);
 
-/// Of "sink" or "sink=NUMBERS", as --with has it.
+/// The name and the numbers in "sink" or "sink=NUMBERS", as --with has it.
 std::pair<std::string, std::string> with_from(const std::string& flag);
 
 struct SeededCase {
@@ -34,8 +34,8 @@ struct SeededCase {
   std::string command(const std::string& path) const;
 };
 
-/// What the file was made from. Throws InputError that begins with `flag` and the path unless it says so and holds,
-/// bit for bit, what that makes.
+/// The case that the file was made from. Throws InputError that begins with `flag` and the path unless the file names
+/// it and holds, bit for bit, what that makes.
 SeededCase read_seeded_case(const std::string& path, const std::string& flag);
 
 }  // namespace assay

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double nobody_wrote = std::numeric_limits<double>::quiet_NaN();
 
-/// Of which argument it is, "" of none: mechanisms that do not take that do not have it.
+/// A mutant and its argument, "" if it has none: mechanisms that do not take the argument do not have the mutant.
 struct SequenceMutant {
   Mutant mutant;
   std::string_view argument;
@@ -114,8 +114,7 @@ void drop_row(Array& array, int axis) {
   array = std::move(shorter);
 }
 
-/// What the rows of a sequence see of their lists beside what counts: entries behind the length, or the last key for
-/// -1.
+/// Shows the rows of a sequence more of their lists than counts: entries behind the length, or the last key for -1.
 void see_more(const arguments::Choice& choice, const arguments::Piece& piece, bool behind, Array& mask) {
   const std::size_t rank = mask.shape.size(), keys = static_cast<std::size_t>(mask.shape[rank - 1]),
                     rows = static_cast<std::size_t>(mask.shape[rank - 2]),

@@ -18,12 +18,12 @@ bool is_sequence_fault(std::string_view name);
 /// One of them at work on one case, whose sequences come one after the other.
 class SequenceFault {
  public:
-  /// Keeps a reference to `file`. Of any other name it changes nothing.
+  /// Keeps a reference to `file`. A fault of any other name changes nothing.
   SequenceFault(std::string_view name, const arguments::FileCase& file) : name_(name), file_(file) {}
 
-  /// What sequence number `n` becomes.
+  /// Plants the fault in sequence number `n`.
   void spoil(std::size_t n, Problem& sequence) const;
-  /// And its answer; `states`: before which of its tokens its state is asked for.
+  /// Plants the fault in a sequence's answer; `states`: before which of its tokens its state is asked for.
   void spoil(std::size_t n, const std::vector<int>& states, Answer& answer);
 
  private:

@@ -32,7 +32,7 @@ std::string sentence_of(const Contributions& c, std::string_view mechanism, std:
   return words + fmt::format("; {} sites, together {}", c.sites.size(), percent(c.sum));
 }
 
-/// What it is, with those that the data do not tell from it.
+/// The best explanation, with those that the data do not tell from it.
 std::string best_of(const Explanations& why) {
   const Explanation& best = why.list.front();
   std::string words = best.what;
@@ -43,7 +43,7 @@ std::string best_of(const Explanations& why) {
   return words;
 }
 
-/// What explains less is not worth saying.
+/// An explanation of a smaller share is not worth saying.
 constexpr double least_share = 0.2;
 
 using Clock = std::chrono::steady_clock;
@@ -126,7 +126,7 @@ bool says_something(const Explanation& explanation) { return explanation.explain
 
 namespace {
 
-/// What no convention explains: contracts, sites, unstable forms and planted faults.
+/// Looks beyond conventions: at contracts, sites, unstable forms and planted faults.
 void look_further(Why& why, const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
                   OtherContracts& others, const std::function<bool()>& stop) {
   const auto failed = std::find_if(rows.begin(), rows.end(),

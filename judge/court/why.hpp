@@ -18,7 +18,7 @@ void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kern
 /// Whether a tensor passes by the model and rounds more than the precision's contract allows.
 bool is_loose(const ReportRow& row);
 
-/// What is_loose() in an answer, and why.
+/// The tensors of an answer that are loose (is_loose()), and why.
 struct Looseness {
   std::vector<std::string> tensors;  ///< of none there is nothing else
   std::string contract;              ///< that of the precision
@@ -27,7 +27,7 @@ struct Looseness {
   std::string narrow_state = {};     ///< "S in bf16", where that is what is known
 };
 
-/// What a failure looks like, and what explains it.
+/// The look of a failure, and its explanations.
 struct Why {
   std::size_t failing = 0;          ///< tensors; of none there is nothing else
   std::optional<FirstWrong> first;  ///< where it begins to be wrong
@@ -43,15 +43,15 @@ struct Why {
   bool known() const;
   /// Where it begins and what it looks like, in lines.
   std::vector<std::string> findings() const;
-  /// What looking further has come to, in lines; none if nobody did.
+  /// The results of looking further, in lines; none if that was not done.
   std::vector<std::string> further() const;
 };
 /// Whether what it explains is worth saying.
 bool says_something(const Explanation& explanation);
 
-/// Of rows that `trial` has judged. With a limit in seconds it looks further: conventions of large problems, named
-/// contracts, and what judge/verdict/attribution.hpp knows; where nothing fails, which sites round more than the
-/// contract allows.
+/// Explains the failures of rows that `trial` has judged. With a limit in seconds it looks further: conventions of
+/// large problems, named contracts, and what judge/verdict/attribution.hpp knows; where nothing fails, sites that round
+/// more than the contract allows.
 Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vector<ReportRow>& rows,
                  OtherContracts& others, std::optional<double> seconds = {});
 

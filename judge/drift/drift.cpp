@@ -49,7 +49,7 @@ Array rows(const Array& a, int from, int to) {
 
 double square(double x) { return x * x; }
 
-/// What an element is off by, exactly enough where the two are close.
+/// The error of an element, exactly enough where the two are close.
 double off(double got, const HiLo& value) { return (got - value.hi) - value.lo; }
 
 struct Squares {
@@ -64,7 +64,7 @@ Squares squares_of(const std::vector<double>& got, const std::vector<HiLo>& valu
   return s;
 }
 
-/// Of token t of a tensor [H][T][d].
+/// The squares of token t of a tensor [H][T][d].
 Squares squares_at(const Array& got, const std::vector<HiLo>& value, int t) {
   const std::size_t size = row_size(got.shape), T = static_cast<std::size_t>(got.shape[1]);
   Squares s;
@@ -101,8 +101,8 @@ const KernelForm& measure_of(const DriftSpec& spec) {
                                      : measure_of(*find_kernels(kernel_rooms(), spec.room->name), *spec.form);
 }
 
-/// What a correct kernel of the precision does. Nothing is rounded to `exact`, but arrays are doubles: its states and
-/// outputs are no better than fp64's.
+/// The policy of a correct kernel of the precision. Nothing is rounded to `exact`, but arrays are doubles: its states
+/// and outputs are no better than fp64's.
 Policy contract_of(const DriftSpec& spec) {
   Policy policy = Policy::of(measure_of(spec).sites, spec.precision == Format::exact ? Format::fp64 : spec.precision);
   policy.threads = 1;
@@ -199,7 +199,7 @@ class Budget {
     drawn_.resize(static_cast<std::size_t>(spec.draws));
   }
 
-  /// Of the kernel without roundings and of every draw; 0 if there is no such budget.
+  /// The number of runs: of the kernel without roundings and of every draw; 0 if there is no such budget.
   std::size_t runs() const { return kernels_.size(); }
   void advance(std::size_t run, const Problem& segment) {
     std::vector<double>& outputs = run == 0 ? exact_ : drawn_[run - 1];
@@ -281,7 +281,7 @@ void add_errors(const Arrays& got, const BasicArrays<HiLo>& values, long first, 
 /// A kernel over a whole prefix.
 struct Prefix {
   std::vector<DriftSeries> series;  ///< none if its numbers overflow there
-  /// What the outputs' error would be if only what segments pass on were off, and if only that were not.
+  /// The outputs' error if only the states that segments pass on were off, and if only these were right.
   DriftWindows carried, fresh;
 };
 
@@ -327,7 +327,7 @@ struct Pooled {
   double spread = GrowthFacts().spread;
 };
 
-/// Of all windows but the first one.
+/// Pools all windows but the first one.
 Pooled pooled(const std::vector<const DriftWindows*>& sequences) {
   Pooled result;
   const auto count = static_cast<double>(sequences.size());
@@ -388,7 +388,7 @@ void predict(const DriftSpec& spec, Drift& drift) {
     series.spread = whole.spread;
     series.early = fitted(whole);
     if (series.tensor != spec.output || !series.early) continue;
-    // What is passed on grows; what every segment adds is what it is. A sum of both hides the law of the first.
+    // The error that is passed on grows; that which every segment adds does not. Their sum hides the law of the first.
     const Pooled carried = pooled(windows_of([](const Prefix&p) -> auto& { return p.carried; })),
                  fresh = pooled(windows_of([](const Prefix&p) -> auto& { return p.fresh; }));
     if (std::optional<GrowthFit> fit = fitted(carried); fit && !fresh.points.empty())
@@ -640,7 +640,7 @@ std::optional<double> memory_of(const DriftSpec& spec, long tokens) {
     if (2 * l.tokens <= last.tokens) half = l;
   const double least = std::max(last.squared, left.front().squared * rounding * rounding);
   const double rate = tile::lg2(half.squared / least) / log2_e / (last.tokens - half.tokens);
-  // What changes by less than a thousandth up to the end changes nothing.
+  // A perturbation that changes by less than a thousandth up to the end does not change.
   if (std::fabs(rate) * static_cast<double>(spec.tokens) < 1e-3) return std::numeric_limits<double>::infinity();
   return 1 / rate;
 }

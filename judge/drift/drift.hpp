@@ -62,7 +62,7 @@ class StreamedKernel {
   Arrays left_;
 };
 
-/// What is run, and how far.
+/// A run of a kernel, and how far it goes.
 struct DriftSpec {
   std::shared_ptr<const Room> room;
   const KernelForm* form = nullptr;
@@ -99,14 +99,14 @@ class DriftWindows {
   /// A short last window is part of the one before.
   void close();
   const std::vector<DriftWindow>& all() const { return windows_; }
-  /// Of those that end by `last`, but for the first one: its tokens are of one tile and read no state that was rounded.
+  /// The points of windows that end by `last`, but for the first: its tokens are of one tile and read no rounded state.
   std::vector<GrowthPoint> points(long last) const;
 
  private:
   std::vector<DriftWindow> windows_;
 };
 
-/// What was measured of one tensor.
+/// The measurements of one tensor.
 struct DriftSeries {
   std::string tensor;
   DriftWindows windows;
@@ -114,7 +114,7 @@ struct DriftSeries {
   double spread = 0;                    ///< of the logarithm of one sequence's error around that of the mean one
   double ended_at = 0, ended = 0;       ///< the last window
   double predicted() const { return early->best().at(ended_at); }
-  /// What is not ruled out, for one sequence.
+  /// The bounds of the errors that are not ruled out, for one sequence.
   double low() const;
   double high() const;
   /// Whether there was something to predict.

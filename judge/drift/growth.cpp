@@ -54,8 +54,8 @@ struct Before {
 Before before(Law law, const GrowthFacts& facts, double first, double last) {
   Before b;
   if (law == Law::bounded) return b;
-  // What has not begun to saturate is a root or a line. What grows by less than e over the points is a line, and from
-  // fp64's last bit to the whole value is e^37.
+  // An error that has not begun to saturate is a root or a line. One that grows by less than e over the points is a
+  // line, and from fp64's last bit to the whole value is e^37.
   if (law == Law::exponential)
     b = {last / 37, last};
   else if (has_time(law))

@@ -46,7 +46,7 @@ struct Growth {
 /// A law that is this probable is not ruled out.
 inline constexpr double fair_probability = 0.05;
 
-/// What is known of an error besides its points.
+/// The facts about an error besides its points.
 struct GrowthFacts {
   /// Root mean square of what logarithms of points are off by because others could have been measured as well. Laws
   /// whose scatter is no larger are equally near.

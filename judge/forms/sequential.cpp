@@ -11,7 +11,7 @@
 
 namespace assay {
 
-/// Of judge/forms/product_sum.cpp.
+/// Defined in judge/forms/product_sum.cpp.
 Answer emulated_product_sum(const Problem& problem);
 
 namespace {
@@ -40,7 +40,7 @@ bool has_wide_gradient(const Room& room, const std::string& input) {
   });
 }
 
-/// What `emulated` answers, on this thread alone. Site `op` and, where the policy has them, `P` for what a product
+/// The answer of `emulated`, on this thread alone. Site `op` and, where the policy has them, `P` for what a product
 /// reads, `S` and `G` for what is carried from token to token and back, `final` for the states that leave and `out` for
 /// all that leaves else (where there is no `final`, for everything). Throws what the room throws on bad input, and
 /// Refusal where a number overflows.

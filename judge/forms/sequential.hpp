@@ -27,7 +27,7 @@ void store(Arrays& tensors, const Policy& policy, RandomBits& random, const Stor
       round_span(array.data.data(), array.data.size(), format, policy.rounding, random);
 }
 
-/// What a kernel of that room may be judged by: the tile programs, then the recurrent form.
+/// The forms by which a kernel of that room may be judged: the tile programs, then the recurrent form.
 std::vector<const KernelForm*> forms_of(const KernelRoom& kernels);
 
 /// Whether that is a form of this file: its runs take one thread, whatever the policy says.

@@ -28,7 +28,7 @@ void edit(Problem& p, const char* input, const std::function<void(Array&)>& f) {
 }
 /// A number of every head: the next one's.
 void rotate(Array& x) { std::rotate(x.data.begin(), x.data.begin() + (x.data.empty() ? 0 : 1), x.data.end()); }
-/// What each part of the first axis has: the next one's.
+/// Gives each part of the first axis that of the next one.
 void rotate_parts(Array& x) {
   if (x.shape.empty() || x.shape[0] < 2) return;
   std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0], x.data.end());
@@ -190,7 +190,7 @@ Answer faulty(const KernelForm& form, const Problem& problem, const Policy& plan
   if (fault == nullptr) return healthy;
   Problem changed = problem;
   fault->edit(changed);
-  // A case refuses who reads the NaN of keys that nobody chose. A launcher has no such door, and memory may hold zeros.
+  // Cases that read the NaN of unchosen keys are refused. A launcher has no such door, and memory may hold zeros.
   for (const char* name : {"k", "v"})
     edit(changed, name, [](Array& x) { map(x, [](double y) { return std::isfinite(y) ? y : 0.0; }); });
   try {

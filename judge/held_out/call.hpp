@@ -1,6 +1,6 @@
 #pragma once
-// A healthy kernel as launchers and callers see it: arrays by head and token, called on a changed problem, on pieces
-// of it, or with its answer changed. What held-out mutants are made of.
+// A healthy kernel as launchers and callers see it: arrays by head and token, called on a changed problem, on pieces of
+// it, or with its answer changed. Held-out mutants are made of these.
 #include <functional>
 #include <span>
 #include <string>
@@ -24,11 +24,11 @@ struct Call {
   const Policy& policy;
   int tile;
 
-  /// What the kernel answers to another problem. Throws InputError if it cannot run that one; so do all functions here
+  /// The kernel's answer to another problem. Throws InputError if it cannot run that one; so do all functions here
   /// where there is no such head or row: then a fault shows nothing.
   Answer run(const Problem& changed) const;
   Answer healthy() const { return run(problem); }
-  /// What it answers to this problem changed.
+  /// The kernel's answer to this problem changed.
   Answer with(const Edit& edit) const;
   /// Outputs of this problem, gradients of the changed one: `taken` of them, or all.
   Answer backward_with(const Edit& edit, const Names& taken = {}) const;
@@ -75,7 +75,7 @@ void edit(Arrays& arrays, const Names& names, const std::function<void(Array&)>&
 double number(const Problem& problem, std::string_view name);
 void set_number(Problem& problem, std::string_view name, double x);
 
-/// What goes wrong between two calls of one sequence, the second of which continues the first.
+/// An error between two calls of one sequence, the second of which continues the first.
 struct Seam {
   /// The problem of the second call, with what it was handed.
   std::function<void(const Call&, Problem&)> carried = [](const Call&, Problem&) {};

@@ -17,15 +17,15 @@ struct Fault {
   std::string_view survives = {};  ///< of one that lives somewhere: why, derived from its cases
 };
 
-/// What a launcher hands to the kernel in place of what it was given.
+/// Faults in which a launcher hands the kernel something else than it was given.
 std::span<const Fault> input_faults();
 /// Options and numbers that a caller leaves out, applies twice or takes from elsewhere.
 std::span<const Fault> option_faults();
 /// Sequences in several calls, in batches of several lengths, and padded.
 std::span<const Fault> sequence_faults();
-/// What becomes of outputs.
+/// Faults in outputs.
 std::span<const Fault> output_faults();
-/// What becomes of gradients.
+/// Faults in gradients.
 std::span<const Fault> gradient_faults();
 
 }  // namespace assay::held_out

@@ -31,7 +31,7 @@ Answer stored_otherwise(const Call& call, const std::function<void(Array&, Forma
   return answer;
 }
 
-/// What states are after the first `tokens` tokens, with the other outputs and the gradients of all.
+/// The states after the first `tokens` tokens, with the other outputs and the gradients of all.
 Answer with_states_after(const Call& call, int tokens) {
   Answer answer = call.healthy();
   Problem part = segment(call, 0, tokens);

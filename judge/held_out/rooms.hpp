@@ -11,7 +11,7 @@ namespace assay {
 /// kernel refuses shows nothing.
 std::span<const KernelRoom* const> held_out_rooms();
 
-/// Why the held-out mutant of that name survives where it does, derived from its cases; "" where nobody has said.
+/// Why the held-out mutant of that name survives where it does, derived from its cases; "" where that is not known.
 std::string_view survival_of(std::string_view mutant);
 
 }  // namespace assay

@@ -341,7 +341,7 @@ void try_group_sums(const Bench& b) {
        std::move(values), 40});
 }
 
-/// What is multiplied in by the row, or was not.
+/// Tries factors that were multiplied in by the row, or left out.
 void try_row_factors(const Bench& b) {
   if (!b.grid.by_token || !b.is_gradient()) return;
   struct Factor {
@@ -436,7 +436,7 @@ void try_normalisers(const Bench& b) {
     products += xy, squares += xx;
     for (double& x : row) x *= factors.back();
   });
-  // Of one factor for all, of rows that are nothing, and of few rows, other causes are likelier.
+  // Other causes are likelier for one factor of all rows, for rows that are nothing, and for few rows.
   const double all = squares > 0 ? products / squares : 1;
   const auto own = std::count_if(factors.begin(), factors.end(), [&](double a) {
     return std::abs(a - 1) > 0x1p-8 && std::abs(a) > 0x1p-8 && std::abs(a - all) > 0x1p-5 * std::abs(all);

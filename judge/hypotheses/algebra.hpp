@@ -8,7 +8,7 @@
 
 namespace assay::hypotheses {
 
-/// What a tensor may have been in place of the truth; NaN where that is not known.
+/// A tensor that may have been in place of the truth; NaN where that is not known.
 struct Variant {
   std::string key;   ///< the same for tensors that are wrong in the same way
   std::string what;  ///< after "looks like"
@@ -18,7 +18,7 @@ struct Variant {
   double free = 0;  ///< the share of its numbers that were chosen to fit: as much of the error they take by chance
 };
 
-/// What was answered for one tensor, and what it counts by.
+/// The answer for one tensor, and the weights by which it counts.
 struct Observed {
   const std::string& tensor;
   const Values& got;

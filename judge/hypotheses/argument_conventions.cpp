@@ -116,7 +116,7 @@ void add_choice(List& list, const std::string& name, const std::string& now, con
                [name, other, truth](Problem& p) { p.params[name] = truth ? Param(other == "true") : Param(other); });
 }
 
-/// What is said beside a setting alone.
+/// Settings, and others that are said beside them alone.
 constexpr std::pair<std::string_view, std::string_view> companions[] = {
     {"l2_norm", "l2_eps"},      {"q_scale", "scale_block"},      {"k_scale", "scale_block"},
     {"v_scale", "scale_block"}, {"topk_indices", "topk_length"}, {"topk_indices", "topk_block_size"}};

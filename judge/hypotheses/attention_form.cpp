@@ -304,7 +304,7 @@ class Tiles {
     double largest = -infinity, norm = 0;
     double lse() const { return largest + std::log(norm); }
   };
-  /// What a tile's o is multiplied by where tiles are merged; `largest`: the maximum of all of them.
+  /// The factor of a tile's o where tiles are merged; `largest`: the maximum of all of them.
   double weight_of(const Row& tile, double largest) const {
     if (is(TileSlip::splits_averaged)) return 1;
     if (is(TileSlip::splits_in_base_2)) return std::exp2(tile.lse() - largest);

@@ -8,8 +8,8 @@
 
 namespace assay::hypotheses {
 
-/// What kernels get wrong in tiles of these sizes: sums that keep an old maximum, tiles that are left out, weights that
-/// the backward pass makes anew. Of plain attention, causal or not, with a window. `counted`: which of them.
+/// Adds mistakes of kernels in tiles of these sizes: sums that keep an old maximum, tiles that are left out, weights
+/// that the backward pass makes anew. For plain attention, causal or not, with a window. `counted`: which of them.
 void add_attention_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& tiles,
                          Counted counted);
 

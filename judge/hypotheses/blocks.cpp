@@ -95,7 +95,7 @@ Arrays sum_of(double a, const Arrays& x, double b, const Arrays& y) {
   return sum;
 }
 
-/// What a chunk answers, in the two parts of which it is the sum.
+/// The answer of a chunk, in the two parts of which it is the sum.
 struct Halves {
   Arrays whole, read;  ///< `read`: of the states that it starts with
 };
@@ -127,7 +127,7 @@ void add_weights(List& list, const Scene& scene, std::size_t size, const std::st
   add_weights(list, size, 1 / s, 1, read + " without its scale (" + chunks + ")", once);
 }
 
-/// What o reads from a chunk's state, made in another way.
+/// Adds another way of reading o from a chunk's state.
 void add_reading(List& list, std::size_t size, const std::string& key, const std::string& what, const std::string& mend,
                  const std::function<Problem(const Scene&, const Chunk&)>& read) {
   list.push_back({fmt::format("chunk {} {}", size, key), what, mend, [=](const Scene& s) {
@@ -177,7 +177,7 @@ void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const 
                     }});
 }
 
-/// Of several states that are carried, one that is not.
+/// Adds, for each of several states that are carried, the mistake of losing it.
 void add_lost_states(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
   std::vector<std::string> states;
   for (const std::string& name : scene.inputs())
@@ -335,7 +335,7 @@ void add_chunks_of(List& list, const Scene& scene, const std::vector<std::size_t
   if (counted == Counted::no) add_gradient_slips(list, scene, {1}, shown, Counted::by_suites);
 }
 
-/// Of whatever carries no state that a case gives: chunks that know nothing of each other.
+/// Adds chunks that know nothing of each other, for a problem without states that a case gives.
 void add_lone_chunks(List& list, const Scene& scene, const std::vector<std::size_t>& sizes) {
   const std::vector<std::string> names = scene.inputs();
   if (!scene.in_parts || !scene.aligned() || !scene.is_causal() || std::any_of(names.begin(), names.end(), is_state))

@@ -7,11 +7,11 @@
 
 namespace assay::hypotheses {
 
-/// Of a recurrence whose states are carried from chunk to chunk: what is read from the state that a chunk starts with,
-/// and what its own tokens add. Rooms without such states: none.
+/// Adds mistakes of a recurrence whose states are carried from chunk to chunk, in reading the state that a chunk starts
+/// with and in what its own tokens add. None for rooms without such states.
 void add_chunks(std::vector<Convention>& list, const Scene& scene);
 
-/// Of softmax attention over tiles of keys with a running maximum, and of its backward pass.
+/// Adds mistakes of softmax attention over tiles of keys with a running maximum, and of its backward pass.
 void add_tiles(std::vector<Convention>& list, const Scene& scene);
 
 /// Others, in chunks and tiles of the usual sizes, which suites of cases do not count among the faults that they show.

@@ -207,7 +207,7 @@ std::size_t terms_of(Slip slip) {
                                        : 0;
 }
 
-/// What the recurrence is besides its tensors.
+/// The parameters of the recurrence besides its tensors.
 struct Form {
   double scale = 1;
   bool undecayed_error = false;  ///< whether the error reads the state before the token's own decay
@@ -368,7 +368,7 @@ class Walk {
     return u;
   }
 
-  /// What multiplies the part of the error that the state gives.
+  /// The factor of the part of the error that the state gives.
   double weight_of_state(double beta) const {
     if (is(Slip::error_missing)) return 0;
     if (is(Slip::error_without_beta) || is(Slip::beta_unsolved)) return 1;
@@ -376,7 +376,7 @@ class Walk {
     return is(Slip::error_added) ? -beta : beta;
   }
 
-  /// What multiplies k_i k_j in A: beta of token i.
+  /// The factor of k_i k_j in A: beta of token i.
   double weight_of_pair(double beta, std::size_t h, std::size_t other) const {
     if (is(Slip::A_missing)) return 0;
     if (is(Slip::A_without_beta)) return 1;
@@ -412,7 +412,7 @@ class Walk {
     }
   }
 
-  /// What multiplies the query where it reads the state that the chunk starts with.
+  /// The factors of the query where it reads the state that the chunk starts with.
   const Values* decays_of_read() {
     if (is(Slip::late_gate)) return &earlier_;
     if (!is(Slip::read_in_base_2) && !is(Slip::read_decayed_twice)) return &since_;
@@ -430,7 +430,7 @@ class Walk {
     add(o, form_.scale * score, writes_[i + 1]);
   }
 
-  /// What the state is multiplied by at the chunk's end.
+  /// The factor of the state at the chunk's end.
   double decay_to_end(std::size_t channel, bool partial) const {
     if (is(Slip::state_overwritten)) return 0;
     if (is(Slip::end_in_base_2)) return std::pow(since_[channel], std::numbers::ln2);
@@ -493,7 +493,7 @@ bool same(const Array& a, const Array& b, double scale) {
   return a.data.size() == b.data.size() && off <= 1e-9 * largest;
 }
 
-/// What makes the chunk form the room's recurrence; nothing if it is another one.
+/// The parameters with which the chunk form is the room's recurrence; nothing if it is another one.
 std::optional<Form> form_of(const Scene& scene) {
   constexpr std::size_t tokens = 24, size = 8;
   for (const char* name : {"q", "k", "v", "initial_state"})

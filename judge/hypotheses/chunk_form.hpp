@@ -9,13 +9,13 @@
 
 namespace assay::hypotheses {
 
-/// What kernels get wrong inside of chunks of these sizes: decays, the products of keys (A) and what the error reads,
+/// Adds mistakes of kernels inside of chunks of these sizes: decays, the products of keys (A) and what the error reads,
 /// what joins the state. None unless the chunk form without a mistake answers the first tokens as the room does.
 /// `chunks`: a size in words; `counted`: which of them.
 void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,
                      const std::function<std::string(std::size_t)>& chunks, Counted counted);
 
-/// What one token makes of a state that it does not write to; 1 where an input says it. Throws what the room throws.
+/// The factor of one token on a state that it does not write to; 1 where an input says it. Throws what the room throws.
 double fixed_decay(const Scene& scene);
 
 }  // namespace assay::hypotheses

@@ -185,7 +185,7 @@ struct Kept {
   Matrix next() const { return at_end(S) + transposed(ke) * U; }
 };
 
-/// What a chunk owes.
+/// The gradients that a chunk owes.
 struct Owed {
   Matrix q, k, v, beta, gates, state;
 };

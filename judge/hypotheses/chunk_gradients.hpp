@@ -10,7 +10,7 @@
 
 namespace assay::hypotheses {
 
-/// What backward passes get wrong inside of chunks of these sizes: what a chunk owes to the one before, the gradients
+/// Adds mistakes of backward passes inside of chunks of these sizes: what a chunk owes to the one before, the gradients
 /// of the triangular system, decays, the sums of gates. None unless the pass without a mistake answers the first tokens
 /// as the room does. `chunks`: a size in words; `counted`: which of them.
 void add_gradient_slips(std::vector<Convention>& list, const Scene& scene, const std::vector<std::size_t>& sizes,

@@ -19,7 +19,7 @@ struct Convention {
   std::string key;   ///< "log_decay in base 2"
   std::string what;  ///< after "looks like"
   std::string mend;  ///< what to do then
-  /// What such a kernel answers, by the names of a report; NaN where that depends on more than the convention, and
+  /// The answer of such a kernel, by the names of a report; NaN where that depends on more than the convention, and
   /// under "d_x, raw" a gradient for those that differentiate the changed input instead of the given one. Throws what
   /// the room throws: then no kernel can have done so.
   std::function<Arrays(const Scene&)> answer;

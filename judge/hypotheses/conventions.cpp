@@ -289,7 +289,7 @@ void add_sums(List& list, const Scene& scene) {
 
 // ---- states that are carried in ----
 
-/// What is answered where an input lies otherwise: its gradient is read back, and, raw, is not.
+/// The answer where an input lies otherwise: its gradient is read back, and, raw, is not.
 Arrays answer_with(const Scene& s, const std::string& name,
                    const std::function<void(const Grid&, Values&, bool back)>& move) {
   Problem p = s.problem;
@@ -493,10 +493,10 @@ void add_channel_orders(List& list, const Scene& scene) {
 
 // ---- tokens ----
 
-/// What stands in rows that no other row moves to.
+/// The content of rows that no other row moves to.
 enum class Edge { outside, own };
 
-/// Row t has what row t - by had; rows that nobody had are `outside`, or keep their own.
+/// Row t has what row t - by had; rows without a source are `outside`, or keep their own.
 void shift(const Grid& grid, Values& values, int by, Edge edge, double outside) {
   const Values from = values;
   const auto n = static_cast<std::ptrdiff_t>(grid.rows);
@@ -596,7 +596,7 @@ std::set<std::size_t> usual_ends(const Scene& scene) {
   return ends;
 }
 
-/// What is carried out, of fewer tokens.
+/// Adds final states after fewer tokens.
 void add_early_ends(List& list, const Scene& scene, const std::set<std::size_t>& ends) {
   if (!scene.aligned() || scene.tokens() < 3) return;
   for (const std::size_t missing : ends)
@@ -796,7 +796,7 @@ void add_gated_rows(List& list, const Scene& scene) {
   }
 }
 
-/// What writes beta k v^T without the error correction, or "".
+/// The room that writes beta k v^T without the error correction, or "".
 std::string plain_room(std::string_view room) {
   constexpr std::pair<std::string_view, std::string_view> rooms[] = {
       {"deltanet", "linear_attention"}, {"gated_deltanet", "mamba2"}, {"kda", "gla"}};
@@ -932,7 +932,7 @@ void add_heads(List& list, const Scene& scene) {
                       Arrays answer = answer_of(s, with_heads_apart(s, s.problem, {name}, [=](std::size_t h) {
                                                   return h / H * Hs + h % H % Hs;
                                                 }));
-                      // Of what heads share, the gradients are in parts.
+                      // The gradients of tensors that heads share are in parts.
                       std::erase_if(answer, [&](const auto& tensor) {
                         const RoomFacts::Ranked* of = s.described(tensor.first);
                         return of != nullptr && of->field.heads == Field::Heads::shared;
@@ -1105,7 +1105,7 @@ void add_cotangents(List& list, const Scene& scene) {
 
 // ---- what suites do not count
 
-/// Of a ridge: systems without any may have no solution, and tend to one as it vanishes.
+/// Changes of a ridge: systems without any may have no solution, and tend to one as it vanishes.
 std::vector<Change> ridge_changes(const std::string& x) {
   constexpr double hardly = 1e-9;
   return {

@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel would answer that is right but for one convention: another scale, a decay in base 2, a mask one off.
+// The answers of kernels that are right but for one convention: another scale, a decay in base 2, a mask one off.
 #include <vector>
 
 #include "judge/hypotheses/convention.hpp"

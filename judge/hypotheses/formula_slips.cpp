@@ -44,7 +44,7 @@ Lines words_of_line(std::string_view line) {
   return words;
 }
 
-/// What differs between two lists: between as much as they have in common at the front and at the back.
+/// The difference of two lists: the parts between their common front and their common back.
 struct Difference {
   std::span<const std::string> right, wrong;
 };
@@ -83,7 +83,7 @@ std::string abridged(const std::string& words) {
   return words.size() <= 2 * readable ? words : words.substr(0, 2 * readable - 3) + "...";
 }
 
-/// What the wrong formula has, in words behind "looks like", and what the right one has in its place.
+/// The wrong formula's part, in words behind "looks like", and the right one's in its place.
 struct Sentences {
   std::string what, mend;
 };

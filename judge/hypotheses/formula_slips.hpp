@@ -1,5 +1,5 @@
 #pragma once
-// What nobody has written down: the mechanism's own formula with one operation made otherwise
+// Mistakes that are in no list: the mechanism's own formula with one operation made otherwise
 // (language/program/mutants).
 #include <vector>
 
@@ -7,12 +7,12 @@
 
 namespace assay::hypotheses {
 
-/// Of outputs or of gradients: which formula is wrong.
+/// The formula that is wrong: that of outputs or that of gradients.
 enum class Pass { forward, backward };
 
-/// Of the programs that answer as the scene's room does, or, of a room without one, none.
+/// The mistakes in the programs that answer as the scene's room does, or, for a room without one, none.
 std::vector<Convention> formula_slips(const Scene& scene, Pass pass);
-/// Of the joined program of a case with arguments, which lies as its file.
+/// The mistakes in the joined program of a case with arguments, which lies as its file.
 std::vector<Convention> formula_slips_of_arguments(const Problem& in_file, const Scene& scene, Pass pass);
 
 }  // namespace assay::hypotheses

@@ -25,16 +25,15 @@ namespace {
 
 using namespace hypotheses;
 
-/// Of the error that a cause must explain, where what is left is near what a correct kernel has; and where it is not.
-/// 1% is a tenth of the size and of the direction. A fitted number has any size: it needs a hundredth of the latter.
-constexpr double named_share = 0.99, clear_share = 1 - (1 - named_share) * (1 - named_share);
+/// Shares of the error that a cause must explain: where the rest is near a correct kernel's error, and where it is not.
+constexpr double named_share = 0.99, clear_share = 0.9999;
 /// Where a convention explains as much, no formula is tried in its place.
 constexpr double settled_share = 0.999;
 /// How much more a kernel may spread that keeps another convention: its numbers are others.
 constexpr double other_spread = 3;
 /// The share that one of two causes must explain by itself.
 constexpr double half_share = 0.2;
-/// And where what is left is within the judge's own limits: of a weak error, some is always rounding.
+/// The share where the rest is within the judge's own limits: some of a weak error is always rounding.
 constexpr double weak_share = 0.9;
 /// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
 constexpr double few = 16;
@@ -138,7 +137,7 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
   return x;
 }
 
-/// Of one tensor: where it is wrong, and elsewhere.
+/// The fit to one tensor, where it is wrong and elsewhere.
 struct TensorFit {
   Fit wrong, right;
   bool known = false;   ///< whether the prediction says anything of it
@@ -146,7 +145,6 @@ struct TensorFit {
   bool fitted = false;  ///< whether a number was chosen to fit: what is left must be what the judge allows
 };
 
-/// What each candidate is.
 struct Candidate {
   std::string key, what, mend;
   int rank = 0;
@@ -249,7 +247,7 @@ class Mistaken final : public Room {
     }
     return answer;
   }
-  // Nobody asks hypotheses for digits or bounds.
+  // Hypotheses are not asked for digits or bounds.
   Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { return {}; }
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem&) const override { return std::nullopt; }
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem&, const WordEffort&) const override { return {}; }
@@ -282,7 +280,7 @@ Convention both(const Convention& first, const Convention& second) {
   return c;
 }
 
-/// What a candidate is taken to explain.
+/// The tensors that a candidate is taken to explain.
 struct Claim {
   std::vector<std::size_t> tensors;  ///< exhibits
   int doubts = 0;                    ///< 0: nothing speaks against it
@@ -290,7 +288,7 @@ struct Claim {
 
 class Inquest {
  public:
-  /// What is tried where nothing else explains an answer: of a formula of outputs, or of gradients.
+  /// Tried where nothing else explains an answer: errors in a formula of outputs, or of gradients.
   using Last = std::function<std::vector<Convention>(const Scene& scene, Pass pass)>;
 
   /// `first`: conventions that are tried before those that any problem has.
@@ -319,7 +317,7 @@ class Inquest {
     causes = with(std::move(causes), &Inquest::try_further, further);
     return with(std::move(causes), &Inquest::try_sizes, other_sizes);
   }
-  /// What by_conventions() has found, and formulas where that leaves something open.
+  /// The causes of by_conventions(), and formulas where these leave something open.
   Causes with_formulas(Causes causes) { return with(std::move(causes), &Inquest::try_formulas, formula); }
 
  private:
@@ -618,7 +616,7 @@ class Inquest {
     return key;
   }
 
-  /// Of what sizes blocks may be: where an answer of one block, or the truth (null), is no longer what was given.
+  /// The sizes that blocks may have: where an answer of one block, or the truth (null), is no longer what was given.
   std::vector<std::size_t> sizes_shown(const Convention* one, const std::string& only, const Part& part) const {
     Arrays answer;
     try {
@@ -652,7 +650,7 @@ class Inquest {
     return {sizes.begin(), sizes.end()};
   }
 
-  /// Of `rows` in blocks, the last of which begins with row `begin`: all sizes that they may have.
+  /// Adds all sizes of blocks into which `rows` can be cut if the last one begins with row `begin`.
   static void add_divisors(std::size_t begin, std::size_t rows, std::set<std::size_t>& sizes) {
     for (std::size_t size = smallest_block; size <= begin && begin < rows; ++size)
       if (begin % size == 0 && rows - begin <= size) sizes.insert(size);
@@ -763,7 +761,7 @@ class Inquest {
     return first;
   }
 
-  /// Of what a part shows, what all heads say, as far as that is affordable.
+  /// Asks all heads about what a part shows, as far as that is affordable.
   void confirm(const std::vector<Convention>& all, const Part& whole, std::vector<Candidate>& found) const {
     constexpr std::size_t most = 16;
     std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) {
@@ -785,7 +783,7 @@ class Inquest {
 
   // ---- what is believed ----
 
-  /// What speaks for and against it among the tensors that `counts` holds.
+  /// The evidence for and against it among the tensors that `counts` holds.
   template <class Counts>
   Claim claim_among(const Candidate& c, const Counts& counts) const {
     Claim claim;
@@ -842,8 +840,8 @@ class Inquest {
     return doubtful;
   }
 
-  /// What is left of the error in the tensors of a claim, over what there was. To compare, as much at least as a
-  /// healthy kernel may leave: explanations that leave less are not told apart by it.
+  /// The rest of the error in the tensors of a claim, over what there was. To compare, as much at least as a healthy
+  /// kernel may leave: explanations that leave less are not told apart by it.
   double left_of(const Candidate& c, const std::vector<std::size_t>& tensors, bool to_compare) const {
     double before = 0, after = 0;
     for (const std::size_t t : tensors) {
@@ -1014,7 +1012,7 @@ std::string joined(const std::vector<std::string>& names, std::string_view last 
 /// "from token 64 on", "token 17 of 100"; backwards: "from token 63 back".
 std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool backwards) {
   const bool gapless = indices.back() - indices.front() + 1 == static_cast<int>(indices.size());
-  // What begins with a sequence is told by sequences.
+  // An error that begins with a sequence is told by sequences.
   const int edge = backwards ? indices.back() + 1 : indices.front();
   if (std::find(axis.borders.begin(), axis.borders.end(), edge) != axis.borders.end()) return describe(axis, indices);
   if (gapless && indices.size() > 1 && !backwards && indices.back() == axis.extent - 1)

@@ -43,7 +43,7 @@ struct Effort {
   double multiplications = 1.6e9;   ///< of conventions, roughly, two seconds: what is tried depends on no machine
   std::function<bool()> stop = {};  ///< whether time is up; null: never
 };
-/// Of a core in a second.
+/// The speed of one core.
 inline constexpr double multiplications_per_second = 8e8;
 
 struct Causes {

@@ -12,7 +12,7 @@
 namespace assay::hypotheses {
 namespace {
 
-/// What a kernel makes of an input before it reads it, and of that one's gradient before it is the input's.
+/// A change that a kernel makes to an input before it reads it, and to its gradient before it is the input's.
 using Move = std::function<void(const Scene& scene, const Grid& grid, Values& values)>;
 
 struct InputForm {

@@ -74,7 +74,7 @@ class Probed {
     }
     return p;
   }
-  /// Of every row, the sum of p x.
+  /// The sum of p x of every row.
   static Values means(const Matrix& p, const Matrix& x) {
     Values means(p.rows, 0.0);
     for (std::size_t i = 0; i < p.rows; ++i)

@@ -7,7 +7,7 @@
 
 namespace assay::hypotheses {
 
-/// What kernels get wrong about the mean of the probe's scores, and about what it owes.
+/// Adds mistakes of kernels about the mean of the probe's scores, and about what it owes.
 void add_probe_slips(std::vector<Convention>& list, const Scene& scene);
 
 }  // namespace assay::hypotheses

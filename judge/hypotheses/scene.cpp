@@ -23,7 +23,7 @@ std::size_t heads_on(const Scene& scene, Field::Heads side) {
   return 0;
 }
 
-/// Of an array on either side, the heads that are kept, and of each its first rows if rows are tokens.
+/// Cuts an array of either side to the heads that are kept, and each to its first rows if rows are tokens.
 void cut(const RoomFacts::Ranked& ranked, const Scene& from, const Part& part, Array& array) {
   const Grid grid = grid_of(ranked, array.shape);
   const bool own = ranked.field.heads == Field::Heads::own;

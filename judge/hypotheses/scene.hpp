@@ -38,7 +38,7 @@ struct Scene {
   bool in_parts = true;  ///< whether its first tokens are a problem, too; a case with arguments may be packed
   Arrays seen = {};      ///< gradients of tokens that were answered, by the names of a report
 
-  /// What the room says of an input, an output or, of "d_NAME", the input; null: nothing.
+  /// The room's description of an input, an output or, for "d_NAME", the input; null if there is none.
   const RoomFacts::Ranked* described(std::string_view tensor) const;
   /// The array of an input, or null.
   const Array* input(std::string_view name) const;

@@ -194,7 +194,7 @@ bool is_gradient_of(const std::string& tensor, const std::string& input) {
   return tensor == "d_" + input || (input.ends_with('_') && tensor.starts_with("d_" + input));
 }
 
-/// What is answered to another problem; the gradients of what was changed are of something else.
+/// Adds the answer to another problem, without the gradients of what was changed: these are of something else.
 void add_changed(std::vector<Convention>& list, const std::string& what, const std::string& mend,
                  const std::string& changed, const std::function<void(const Scene&, Problem&)>& edit) {
   list.push_back({what, what, mend,
@@ -311,7 +311,7 @@ void add_run_on_sums(std::vector<Convention>& list, const Scene& scene, const Bo
   }
 }
 
-/// What states owe, summed on into the sequence before.
+/// The gradients of a kernel that sums what states owe on into the sequence before.
 Arrays owed_across(const Scene& s, std::size_t sequences) {
   Problem p = s.problem;
   Arrays answer = hypotheses::answer_of(*s.room, p), own;

@@ -6,7 +6,7 @@
 
 namespace assay::hypotheses {
 
-/// What kernels make of cu_seqlens. Of cases without it, and of mechanisms that carry nothing, none.
+/// Adds mistakes of kernels in cu_seqlens. None for cases without it, and for mechanisms that carry nothing.
 void add_packed_states(std::vector<Convention>& list, const Scene& scene);
 
 }  // namespace assay::hypotheses

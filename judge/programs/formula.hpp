@@ -18,11 +18,11 @@ struct WrongFormula {
 /// Every mutant of the program and, with `gradients`, of its gradient (language/program/mutants.hpp).
 std::vector<WrongFormula> wrong_formulas(const language::Mechanism& right, bool gradients);
 
-/// What a case makes of an error: it fails it, it passes it, or no number changes.
+/// The outcome of an error in a case: the case fails it, the case passes it, or no number changes.
 enum class Fate { revealed, passes, no_change };
 /// The tensors of a case and what the model expects of them.
 using ExpectedTensors = std::vector<std::pair<std::string, const Expected*>>;
-/// Of the errors with these indices, each tried in doubles on the problem, which is of the right program.
+/// The fates of the errors with these indices, each tried in doubles on the problem, which is of the right program.
 std::vector<Fate> fates_of(const std::vector<WrongFormula>& wrong, const std::vector<std::size_t>& which,
                            const Problem& problem, const ExpectedTensors& expected, Format precision, int threads);
 

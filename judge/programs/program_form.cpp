@@ -26,7 +26,7 @@ using language::Mechanism;
 constexpr tile::SiteTable::Init own_sites[] = {
     {"op", tile::Role::accumulator}, {"final", tile::Role::accumulator}, {"out", tile::Role::output}};
 
-/// A form that somebody has named.
+/// A form that was named.
 struct Entry {
   std::string file, mechanism, summary;
   std::pair<std::shared_ptr<const Mechanism>, std::shared_ptr<const Mechanism>> mechanisms;  ///< the program, the form
@@ -116,7 +116,7 @@ Answer run_as_form(const Mechanism& program, const Mechanism& form, const Proble
 
 namespace {
 
-// ---- those that somebody has named
+// ---- forms that were named
 
 /// Calls what it is handed, which makes an entry's mechanisms, if it is not known.
 template <class Make>

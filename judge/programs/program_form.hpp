@@ -26,7 +26,7 @@ std::shared_ptr<const KernelForm> own_form(const std::string& mechanism);
 /// The same as a program, and what flows back rounded where a product reads it, no more.
 language::Mechanism with_factors_marked(const language::Mechanism& program);
 
-/// What an algorithm of the program answers that rounds where `form` has marks: at the policy's sites `op`, all other
+/// The answer of an algorithm of the program that rounds where `form` has marks: at the policy's sites `op`, all other
 /// arithmetic, `out` and `final`, as it leaves, and the marks.
 Answer run_as_form(const language::Mechanism& program, const language::Mechanism& form, const Problem& problem,
                    const Policy& policy);

@@ -14,6 +14,8 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
   const ModelFactor factor = model_factor(precision);
   if (j.verdict == Verdict::fail && others != nullptr)
     if (const std::optional<Expected> kept = others->with_terms(tensor, expected)) j = judge(*kept, got);
+  if (j.verdict == Verdict::fail && others != nullptr)
+    if (const std::optional<Expected> kept = others->below_normal(tensor, expected)) j = judge(*kept, got);
   if (j.verdict != Verdict::fail) return j;
   const char* const advice =
       has_contracts ? "--contract says which roundings are its own" : "another input may show more";
@@ -30,6 +32,15 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
     j.excess = factor.fails / factor.passes;
     return j;
   };
+  if (const std::optional<Expected> terms = others->in_terms(tensor, expected)) {
+    const auto excess_of = [&](const std::vector<double>& answer) {
+      return judge(*terms, answer).excess * factor.passes;
+    };
+    const double excess = excess_of(got);
+    // Limits that allow zeros allow everything.
+    if (excess <= factor.fails && excess_of(std::vector<double>(got.size())) > factor.fails)
+      return leave_open(text("in the recurrence itself, but ", excess, " times what they do in the terms of its sums"));
+  }
   if (const Expected* stored = others->in_stored_states(tensor)) {
     const double excess = judge(*stored, got).excess;
     if (excess * factor.passes <= factor.fails)

@@ -51,7 +51,7 @@ void scale_rows(std::vector<double>& data, const std::vector<double>& factors) {
   for (std::size_t i = 0; columns > 0 && i < data.size(); ++i) data[i] *= factors[i / columns];
 }
 
-/// What is read before its decay is off by, for each row of the keys that it is read with, which heads may share.
+/// The factors of reads before their decay, for each row of the keys that they read with, which heads may share.
 std::vector<double> factors_of_reads(const Array& keys, const std::vector<double>& sums, int tokens,
                                      Roundings& rounding) {
   const auto rows = static_cast<std::size_t>(tokens);

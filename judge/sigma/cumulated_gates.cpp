@@ -33,7 +33,7 @@ class ByHead {
   int group_ = 1;
 };
 
-/// What a token contributes to the sum of a head and channel.
+/// The contribution of a token to the sum of a head and channel.
 struct Contribution {
   double value = 0;
   bool exact = false;
@@ -49,7 +49,7 @@ struct GateSums {
   std::vector<Contribution> gained, lost;
 };
 
-/// What a rounding of that size adds: an error, or its variance.
+/// The error that a rounding of that size adds, or its variance.
 using ErrorOf = std::function<double(double size)>;
 
 /// The errors of the sums, added up by `rounding`.
@@ -109,7 +109,7 @@ std::vector<Contribution> contributions(const Array& value, const Array& slope, 
   return list;
 }
 
-/// Of all gates that have a gradient.
+/// The sums of all gates that have a gradient.
 std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes) {
   std::vector<GateSums> gates;
   const auto room = find_room(problem.mechanism);
@@ -122,7 +122,7 @@ std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answer
     const bool head_axis = gradient->shape.size() > static_cast<std::size_t>(ranked.rank);
     const Layout layout = layout_of(gradient->shape, head_axis);
     const bool per_channel = ranked.rank == 2;
-    // Of a gate for all channels, summed over them: what a row reads and what its value gives away.
+    // A gate for all channels sums over them: the reads of a row, and the losses of its value.
     const std::string of_gain = per_channel ? "d_q" : "o", of_loss = per_channel ? "d_k" : "d_v";
     const Array *x = find(per_channel ? problem.inputs : answered, per_channel ? "q" : "o"),
                 *dx = find(per_channel ? answered : problem.cotangents, per_channel ? "d_q" : "o"),
@@ -211,7 +211,7 @@ class SumFromTheEnd {
     if (sum.known_.empty() || !is_sum(gradient->data, sum.known_, sum.layout_)) return std::nullopt;
     return sum;
   }
-  /// What the sums of another run are off by.
+  /// The errors of another run's sums.
   std::vector<double> errors(const Arrays& run) const {
     std::vector<double> sums = sums_from_the_end(problem_, run, layout_, head_axis_);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= known_[i];

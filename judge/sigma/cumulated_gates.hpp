@@ -1,6 +1,6 @@
 #pragma once
 // The gradient of a log decay as chunk kernels and fla's recurrent ones take it: summed up from the end of the
-// sequence, of what q.dq and k.dk of every token differ by. What cancels in that difference leaves its errors.
+// sequence, of what q.dq and k.dk of every token differ by. Terms that cancel in that difference leave their errors.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,17 +24,17 @@ struct GateErrors {
 /// of size 0 are held exactly in any order, and have no errors; null where that is not known, or is so of none.
 using TermSizes = std::function<const Arrays*(const std::string& gain, const std::string& loss, bool each)>;
 
-/// Of a kernel that has answered so.
+/// The errors of a kernel that has answered so.
 GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered, const TermSizes& sizes,
                        int samples);
 
-/// Of a kernel that sums q dq - k dk themselves, as its dq and dk come: adds what these sums differ by between `exact`
-/// and the draws, whose variance is twice a kernel's, and a sample of each witness. Nothing where the gradient is no
-/// such sum: of a rule that corrects what it reads, dk has another part.
+/// Adds the errors of a kernel that sums q dq - k dk themselves, as its dq and dk come: the differences of these sums
+/// between `exact` and the draws, whose variance is twice a kernel's, and a sample of each witness. Nothing where the
+/// gradient is no such sum: dk has another part in a rule that corrects what it reads.
 void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::vector<Arrays>& drawn,
                         const std::vector<Arrays>& witnesses, GateErrors& errors);
 
-/// What `run` would answer if it summed the gradients of gates up from the end, of its own dq and dk; nothing where no
+/// The answer of `run` if it summed the gradients of gates up from the end, of its own dq and dk; nothing where no
 /// gradient of a gate is such a sum.
 std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& exact, const Arrays& run);
 

@@ -42,7 +42,7 @@ std::vector<Format> storage_formats(const tile::SiteTable& contract) {
   return formats;
 }
 
-/// Site of the stores that leave a kernel. What it reads back itself passes another one.
+/// Site of the stores that leave a kernel. Numbers that it reads back itself pass another one.
 constexpr std::string_view output_site = "out";
 bool has_store(const Policy& contract) { return contract.sites.find(output_site) >= 0; }
 
@@ -70,7 +70,7 @@ Contract contract_of(const KernelUnderTest& kernel) {
   return kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
 }
 
-/// What cuts off the sites that may be, and rounds nothing else: by how much these lean. Draws have the rest.
+/// A policy that cuts off the sites that may be, and rounds nothing else: by how much these lean. Draws have the rest.
 std::optional<Policy> cutting(const KernelUnderTest& kernel, const Policy& contract) {
   const std::vector<std::string_view> sites = contract_of(kernel).cut_off_sites(kernel.form->sites);
   if (sites.empty()) return std::nullopt;
@@ -126,7 +126,7 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
 }
 
 /// Kernels that keep their operands and round all else as the contract does, nearest_even and a few times at random.
-/// What an operand's rounding absorbs (an error that becomes zero with it in all draws) they answer.
+/// They answer an error that an operand's rounding absorbs (it becomes zero with it in all draws).
 std::vector<Policy> absorbing_nothing(const Policy& contract) {
   std::optional<Policy> kept = with_operands_kept(contract, false);
   if (!kept) return {};
@@ -169,12 +169,12 @@ class Terms {
         of_solves_(kernel.form->iterative),
         threads_(kernel.threads) {}
 
-  /// Of all tensors; null where they are not known.
+  /// The sizes for all tensors; null where they are not known.
   const Arrays* all() {
     std::call_once(asked_, [&] { sizes_ = term_sizes(problem_.mechanism, problem_, accumulators_, threads_); });
     return sizes_ ? &*sizes_ : nullptr;
   }
-  /// Of the tensor of that name; null where they are not known.
+  /// The sizes for the tensor of that name; null where they are not known.
   const std::vector<double>* find(const std::string& name) {
     const Arrays* sizes = all();
     if (sizes == nullptr) return nullptr;
@@ -194,7 +194,7 @@ class Terms {
 };
 
 /// No element is known better than a product and the sum that it goes into, each rounded at the size of the element's
-/// terms, unless its arithmetic is exact in any order. What a solve divides by, its sizes know nothing of: there they
+/// terms, unless its arithmetic is exact in any order. The sizes know nothing of what a solve divides by: there they
 /// count up to the tensor's largest number, unless the element shows that it is made of larger ones.
 void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& terms, const std::vector<double>& exact) {
   double largest = 0;
@@ -208,8 +208,8 @@ void keep_terms_rounded(Expected& e, const std::vector<double>& sizes, Terms& te
 }
 
 /// Whether operands' roundings leave nothing to those of sums: where these are alone, in the witness that keeps its
-/// operands, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the reference.
-/// Of an exact zero the witness says nothing, for it may be a difference that the tile program makes of equal numbers:
+/// operands, no element is off by an eighth of sigma. To know the sizes of its terms takes a run of the reference. The
+/// witness says nothing about an exact zero, for it may be a difference that the tile program makes of equal numbers:
 /// its sigma has to be that of a rounding in the tensor's largest number.
 bool drowns_sums(const Expected& e, const std::vector<double>& witness, const ExactRun& exact, Format accumulators) {
   double largest = 0;
@@ -276,8 +276,8 @@ bool rounds_in_all(const Oracle& oracle, const std::string& name, bool each, con
   return true;
 }
 
-/// What the gradients of gates are off by where they are summed up from the end of the sequence: such a kernel keeps
-/// the contract, too.
+/// The errors of gates' gradients where they are summed up from the end of the sequence: such a kernel keeps the
+/// contract, too.
 GateErrors gate_errors_of(const Oracle& oracle, const Problem& problem, const KernelUnderTest& kernel,
                           const KernelRuns& runs, Terms& terms) {
   const Policy contract = kernel.policy();
@@ -331,7 +331,7 @@ void add_gate_errors(const GateErrors& errors, const std::string& name, Spread& 
   }
 }
 
-/// What the runs say of one of their tensors, of which `e` knows the shape and the oracle's answer.
+/// The expectation that the runs give for one of their tensors; `e` knows its shape and the oracle's answer.
 Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Policy& contract, const Limits& limits,
                 Terms& terms, const GateErrors& gates) {
   const auto& [name, own] = runs.emulated[tensor];
@@ -362,7 +362,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
       kept && drowns_sums(e, witnesses[1], located_exact, terms.accumulators()) ? nullptr : terms.find(name);
   if (sizes != nullptr) keep_terms_rounded(e, *sizes, terms, exact);
   for (const std::size_t i : overflowing) e.sigma[i] = infinite;
-  // What sigma has from elsewhere, all elements may have alike: nothing is known of its sums.
+  // All elements may share a sigma that has another source: nothing is known of its sums.
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
     e.weight.push_back(e.sigma[i] > 0 && e.sigma[i] == spread.sigma[i] ? 1 / e.sigma[i] : 0);
   e.sums = expected_sums(draws, located_exact, witnesses, e.layout, e.weight, spread, limits.tensor_rate,
@@ -395,7 +395,7 @@ Named<Array> drawn_of(const KernelUnderTest& kernel, const Problem& problem, con
   return named(draw(*kernel.form, with_factors(problem, contract, inputs, policy.seed), policy, kernel.tile));
 }
 
-/// What each query head adds to the gradients of what it shares, as a contract stores it that sums them later.
+/// The parts that query heads add to the gradients of what they share, as a contract stores them that sums them later.
 class StoredParts {
  public:
   StoredParts(const KernelUnderTest& kernel, const Problem& problem) {
@@ -417,7 +417,7 @@ class StoredParts {
     parts_ = named(kernel.form->run(alone, exact, kernel.tile));
   }
 
-  /// What their rounding adds to a draw.
+  /// Adds the roundings of the parts to a draw.
   void round_in(Named<Array>& draw, std::uint64_t seed) const {
     for (std::size_t t = 0; t < parts_.size(); ++t) {
       Array& sum = draw[t].second;
@@ -517,7 +517,7 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
   std::size_t tensors = 0, elements = 0;
   for (const auto& [name, array] : emulated) tensors += array.data.empty() ? 0 : 1, elements += array.data.size();
   tensors = std::max<std::size_t>(tensors, 1), elements = std::max<std::size_t>(elements, 1);
-  // Of a number that stands alone 16 draws say whether it takes 64: the limits of both share its part.
+  // 16 draws say whether a number that stands alone takes 64: the limits of both share its part.
   const Limits limits = limits_of(rate, tensors, elements), of_numbers = limits_of(rate / 2, tensors, elements);
   const GateErrors gates = gate_errors_of(oracle, problem, kernel, runs, terms);
   Expectation expectation;

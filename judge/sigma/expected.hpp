@@ -1,5 +1,5 @@
 #pragma once
-// What is expected of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
+// Expectations of a kernel under its contract: the oracle's values and bounds, and sigma from the kernel's own tile
 // program run with randomised rounding at exactly the contract's sites.
 #include <functional>
 #include <span>

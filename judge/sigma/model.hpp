@@ -32,14 +32,14 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
 struct ModelFactor {
   double passes = 2, fails = 5;
 };
-/// Of operands in that precision: measured on kernels of others (docs/judge-derivation.md, "Model").
+/// The factors for operands in that precision: measured on kernels of others (docs/judge-derivation.md, "Model").
 ModelFactor model_factor(Format precision);
 
 /// Sets the reach of each element, from the freedom with which its sigma is known; limits are multiplied by `factor`.
 void set_reach(Expected& expected, double factor);
 
-/// What is expected of every tensor of the oracle, the limits already multiplied by model_factor().passes.
-/// `stored` says in which format a tensor is stored; `rate` is the probability that a healthy kernel fails.
+/// Expectations of every tensor of the oracle, the limits already multiplied by model_factor().passes. `stored` says in
+/// which format a tensor is stored; `rate` is the probability that a healthy kernel fails.
 Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
                                 const std::function<Format(const std::string&)>& stored, double rate = false_alarm_rate,
                                 int threads = 1);

@@ -9,6 +9,7 @@
 #include "judge/sigma/cumulated_gates.hpp"
 #include "judge/sigma/model.hpp"
 #include "judge/sigma/terms.hpp"
+#include "judge/verdict/slices.hpp"
 #include "kernels/core/kernel_room.hpp"
 
 namespace assay {
@@ -21,7 +22,7 @@ Policy unstored(Policy policy) {
   return policy;
 }
 
-/// What tensor cores cut off: sums, and operands in tf32. Nothing else is rounded.
+/// The policy of tensor cores, which cut off sums, and operands in tf32. Nothing else is rounded.
 Policy cut_off(const Policy& contract, Format precision) {
   Policy policy = contract;
   policy.rounding = Rounding::toward_zero;
@@ -47,6 +48,58 @@ std::vector<Policy> healthy_policies(const tile::SiteTable& sites, Format precis
   return list;
 }
 
+/// Whether that is the gradient of a log decay.
+bool is_of_gate(std::string_view mechanism, std::string_view tensor) {
+  const auto room = find_room(mechanism);
+  if (room == nullptr || !tensor.starts_with("d_")) return false;
+  const auto inputs = room->inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
+    return input.field.domain == Domain::log_decay && input.field.name == tensor.substr(2);
+  });
+}
+
+/// The sizes of the terms of sums from the last row on, in every head and column.
+void sum_from_the_end(std::vector<double>& sizes, const Layout& n) {
+  const auto row = static_cast<std::size_t>(n.cols), head = row * static_cast<std::size_t>(n.rows);
+  for (std::size_t i = sizes.size(); i-- > 0;)
+    if (i % head + row < head) sizes[i] = std::max(sizes[i], sizes[i + row]);
+}
+
+/// How many tokens a problem has, or 1 where that means nothing.
+int tokens_of(const Problem& problem) {
+  const auto room = find_room(problem.mechanism);
+  if (room == nullptr) return 1;
+  for (const RoomFacts::Ranked& input : room->inputs()) {
+    const auto found = problem.inputs.find(std::string(input.field.name));
+    if (input.rank == 0 || input.field.axes[0] != Axis::seq_len || found == problem.inputs.end()) continue;
+    const std::vector<int>& shape = found->second.shape;
+    const auto rank = static_cast<std::size_t>(input.rank);
+    if (shape.size() >= rank) return shape[shape.size() - rank];
+  }
+  return 1;
+}
+
+/// With at least these sigmas, or nothing where none is larger. The variances of sums over slices grow by what those of
+/// their elements do.
+std::optional<Expected> with_sigmas(const Expected& expected, const std::vector<double>& least) {
+  std::vector<double> more(expected.sigma.size(), 0.0);
+  bool any = false;
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    const double sigma = expected.sigma[i];
+    if (least[i] > sigma) more[i] = least[i] * least[i] - sigma * sigma, any = true;
+  }
+  if (!any) return std::nullopt;
+  Expected wider = expected;
+  for (std::size_t i = 0; i < more.size(); ++i) wider.sigma[i] = std::max(wider.sigma[i], least[i]);
+  if (wider.gains.empty()) return wider;
+  std::vector<double> squares = expected.gain_weight;
+  for (double& weight : squares) weight *= weight;
+  const std::vector<double> variances = slice_sums(expected.layout, squares, more);
+  for (std::size_t s = 0; s < variances.size(); ++s)
+    wider.gains[s].sigma = std::hypot(wider.gains[s].sigma, std::sqrt(variances[s]));
+  return wider;
+}
+
 }  // namespace
 
 bool has_narrower_state(const tile::SiteTable& sites, const tile::SiteTable& than) {
@@ -59,13 +112,8 @@ bool has_narrower_state(const tile::SiteTable& sites, const tile::SiteTable& tha
 }
 
 bool multiplies_states(std::string_view mechanism, std::string_view tensor, Format precision) {
-  const auto room = find_room(mechanism);
   const bool narrow_sums = precision == Format::fp32 || precision == Format::fp64 || precision == Format::exact;
-  if (room == nullptr || narrow_sums || !tensor.starts_with("d_")) return false;
-  const auto inputs = room->inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
-    return input.field.domain == Domain::log_decay && input.field.name == tensor.substr(2);
-  });
+  return !narrow_sums && is_of_gate(mechanism, tensor);
 }
 
 std::vector<Arrays> healthy_answers(const Problem& problem, Format precision, int threads) {
@@ -103,6 +151,36 @@ std::optional<Expected> OtherAlgorithms::with_terms(const std::string& tensor, c
   for (std::size_t i = 0; i < kept.sigma.size(); ++i)
     if (kept.sigma[i] == 0) kept.sigma[i] = sigma_of_terms(sizes->second.data[i], accumulators);
   return kept;
+}
+
+const std::vector<double>* OtherAlgorithms::sizes_of(const std::string& tensor, std::optional<Arrays>& kept,
+                                                     SizesIn* sizes, const Expected& expected) const {
+  if (!kept) kept = sizes(problem_.mechanism, problem_, precision_, threads_).value_or(Arrays{});
+  const auto found = kept->find(tensor);
+  return found != kept->end() && found->second.data.size() == expected.sigma.size() ? &found->second.data : nullptr;
+}
+
+std::optional<Expected> OtherAlgorithms::below_normal(const std::string& tensor, const Expected& expected) {
+  if (info(precision_).min_exponent <= info(Format::fp32).min_exponent) return std::nullopt;
+  const std::vector<double>* sizes = sizes_of(tensor, below_normal_, sizes_below_normal, expected);
+  if (sizes == nullptr) return std::nullopt;
+  std::vector<double> least = *sizes;
+  for (double& x : least) x = sigma_of_terms(x, precision_);
+  return with_sigmas(expected, least);
+}
+
+std::optional<Expected> OtherAlgorithms::in_terms(const std::string& tensor, const Expected& expected) {
+  if (precision_ == Format::exact) return std::nullopt;
+  const std::vector<double>* known = sizes_of(tensor, operands_, term_sizes, expected);
+  if (known == nullptr) return std::nullopt;
+  std::vector<double> least = *known;
+  if (is_of_gate(problem_.mechanism, tensor)) sum_from_the_end(least, expected.layout);
+  // Where sums are as narrow as operands, every partial sum of a chunk rounds at that size, and not its operands alone.
+  constexpr int chunk = 64;
+  const bool narrow_sums = unit_roundoff(precision_) <= unit_roundoff(Format::fp32);
+  const double roundings = narrow_sums ? std::clamp(tokens_of(problem_), 1, chunk) : 1;
+  for (double& x : least) x = std::sqrt(roundings) * sigma_of_terms(x, precision_);
+  return with_sigmas(below_normal(tensor, expected).value_or(expected), least);
 }
 
 const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
@@ -148,11 +226,9 @@ std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, cons
     for (std::size_t s = 0; s < gains.size(); ++s) gains[s] = std::max(gains[s], std::fabs(sums[s]));
   }
   if (!any) return std::nullopt;
-  Expected wider = expected;
-  wider.sigma = std::move(spread.sigma), wider.rms_limit /= factor.passes;
-  for (double& reach : wider.reach) reach /= factor.passes;
-  for (std::size_t s = 0; s < gains.size(); ++s)
-    wider.gains[s].reach /= factor.passes, wider.gains[s].sigma = std::max(wider.gains[s].sigma, gains[s]);
+  Expected wider = with_limits(expected, 1 / factor.passes);
+  wider.sigma = std::move(spread.sigma);
+  for (std::size_t s = 0; s < gains.size(); ++s) wider.gains[s].sigma = std::max(wider.gains[s].sigma, gains[s]);
   return wider;
 }
 

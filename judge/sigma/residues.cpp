@@ -26,7 +26,7 @@ Arrays residues(const KernelForm& form, const Problem& problem, int tile) {
   const auto run = [&](const Problem& p) { return flat(form.run(p, policy, tile)); };
   // Any one element stands still in a run by chance, once in 64 where it has two terms: not in three.
   constexpr std::uint64_t runs = 3;
-  // Of 0, 1, ..., 63: what all move by moves a residue by as little as it is.
+  // The variance of 0, 1, ..., 63. A change that all elements share moves a residue by as little as it is.
   constexpr double variance = (64.0 * 64 - 1) / 12;
   const Arrays still = run(problem);
   Arrays squares;

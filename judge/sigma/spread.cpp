@@ -113,7 +113,7 @@ class Ratios {
     return excess > 0 ? 2 * inverse_trigamma(excess) : infinite;
   }
 
-  /// Of chi-square / d.
+  /// The mean logarithm of chi-square / d.
   static double mean_logarithm(double d) {
     return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
   }
@@ -122,7 +122,7 @@ class Ratios {
   std::vector<double> ratios_;
 };
 
-/// Of a head's x[R][C]: the mean, or (row mean) * (column mean) / (mean).
+/// The guess for a head's x[R][C]: the mean, or (row mean) * (column mean) / (mean).
 void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess) {
   std::vector<double> row(R), col(C);
   double grand = 0;
@@ -186,7 +186,7 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
     prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
     again = false;
     if (!(prior.freedom > 0)) break;
-    // What the model shows once in five hundred elements is set aside.
+    // Elements whose like the model shows only once in five hundred are set aside.
     constexpr double tail = 1e-3;
     const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
     const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
@@ -238,7 +238,7 @@ Layout layout_of(const std::vector<int>& shape, bool head_axis) {
   if (head_axis && !shape.empty()) layout.heads = shape[at++];
   if (at < shape.size()) layout.rows = shape[at++];
   if (at < shape.size()) layout.cols = shape[at++];
-  // Of more axes the last one has the columns, and every index of the others is a row.
+  // The last one of more axes has the columns, and every index of the others is a row.
   for (; at < shape.size(); ++at) layout.rows *= std::exchange(layout.cols, shape[at]);
   return layout;
 }
@@ -267,7 +267,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   const double together = squared_correlations(draws, m.mean, scale);
   const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
 
-  // Whichever guess is worth most. Of vectors the separable one is the mean.
+  // The guess that is worth most counts. The separable one of a vector is the mean.
   Prior prior = pool(m.variance, layout, Pooling::separable, nu, most);
   for (const Pooling pooling : {Pooling::mean, Pooling::nearby}) {
     if (layout.rows == 1 || (layout.cols == 1 && pooling == Pooling::mean)) continue;
@@ -332,8 +332,8 @@ double with_neighbours(const std::vector<double>& distances, const Layout& layou
 
 namespace {
 
-/// What sigma would have to be multiplied by for these multiples of it, if errors were normal: by their median, which a
-/// few that stand out do not move.
+/// The factor that sigma would need for these multiples of it, if errors were normal: by their median, which a few that
+/// stand out do not move.
 double typical(std::vector<double> z) {
   constexpr double median_of_normal = 0.6744897501960817;
   const auto middle = z.begin() + static_cast<std::ptrdiff_t>(z.size() / 2);
@@ -380,7 +380,7 @@ double rms_limit(const Spread& spread, double false_alarm_rate) {
   if (!(spread.independent > 0)) return infinite;
   const double n = spread.independent, nu = spread.draws - 1;
   const boost::math::fisher_f_distribution<double> ratio(n, n * nu);
-  // Of one rounding, nearest_even's squared error is at most the variance of jittered, twice what it is on average.
+  // The squared error of one nearest_even rounding is at most the variance of jittered, twice what it is on average.
   return std::sqrt(spread.doubled * spread.excess * quantile(complement(ratio, false_alarm_rate)));
 }
 

@@ -20,11 +20,11 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// [H][T][d] and [H][T] with a head axis, [T][d], [T] and [] without.
-/// Of more axes the last one has the columns, and all indices of those before it together are rows.
+/// The layout of [H][T][d] and [H][T] with a head axis, of [T][d], [T] and [] without. The last one of more axes has
+/// the columns, and all indices of those before it together are rows.
 Layout layout_of(const std::vector<int>& shape, bool head_axis);
 
-/// What a kernel answers where nothing rounds. Arrays are doubles: `located` is where it is, to more digits than
+/// The answer of a kernel in which nothing rounds. Arrays are doubles: `located` is where it is, to more digits than
 /// `value` has; empty where that is not known.
 struct ExactRun {
   std::vector<double> value;
@@ -36,7 +36,7 @@ struct ExactRun {
   }
 };
 
-/// What the draws say of one tensor.
+/// The spread of one tensor in the draws.
 struct Spread {
   std::vector<double> sigma;    ///< standard deviation of a correct kernel's error
   std::vector<double> freedom;  ///< degrees of freedom with which the draws know sigma

@@ -8,7 +8,7 @@
 namespace assay {
 namespace {
 
-/// What the rounding of one element to a dtype may come to.
+/// The largest effects of rounding one element to a dtype.
 struct Storage {
   double variance = 0;  ///< added to sigma^2
   double off = 0;       ///< what the truth is moved by, with its sign

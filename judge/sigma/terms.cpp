@@ -7,15 +7,32 @@
 #include "reference/core/error.hpp"
 
 namespace assay {
+namespace {
 
-std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators, int threads) {
+std::optional<Arrays> sizes_in(std::string_view room, const Problem& problem, const HeldIn& numbers, int threads) {
   const std::shared_ptr<const Room> known = find_room(room);
   if (known == nullptr) return std::nullopt;
   try {
-    return known->term_sizes(problem, info(accumulators).mantissa_bits + 1, threads);
+    return known->term_sizes(problem, numbers, threads);
   } catch (const Refusal&) {
     return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, Format accumulators, int threads) {
+  return sizes_in(room, problem, {info(accumulators).mantissa_bits + 1}, threads);
+}
+
+std::optional<Arrays> sizes_below_normal(std::string_view room, const Problem& problem, Format operands, int threads) {
+  constexpr int beyond = 600;  // a smallest normal number that is larger than all sizes leaves factors alone
+  const FormatInfo format = info(operands);
+  std::optional<Arrays> sizes = sizes_in(room, problem, {format.mantissa_bits + 1, std::ldexp(1.0, beyond)}, threads);
+  if (sizes)
+    for (auto& [name, array] : *sizes)
+      for (double& x : array.data) x = std::ldexp(x, format.min_exponent - beyond);
+  return sizes;
 }
 
 double sigma_of_terms(double size, Format accumulators) {

@@ -30,7 +30,7 @@ constexpr Shape unequal = {
     .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 24};
 constexpr Shape equal = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .value_dim = 16};
 
-/// What every attention form takes.
+/// Cases that every attention form takes.
 std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   const CaseSpec base{.mechanism = std::string(mechanism), .shape = unequal};
   CaseSpec decode = base, window = base, open = base, same = base, empty = base, packed = base;
@@ -173,7 +173,7 @@ std::vector<ArgumentCase> chosen_cases() {
   };
 }
 
-/// And softmax attention alone.
+/// Cases of softmax attention alone.
 std::vector<ArgumentCase> sink_cases() {
   const CaseSpec base{.mechanism = "softmax_attention", .shape = unequal};
   CaseSpec decode = base;
@@ -246,7 +246,7 @@ ArgumentCase named(std::string_view name, CaseSpec request, std::vector<std::str
   return {name, "chunkwise", std::move(request), std::move(mutants)};
 }
 
-/// Of a recurrence that normalises.
+/// Cases of a recurrence that normalises.
 std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
   CaseSpec inside = with_style(case_of(mechanism, {{"state_layout", "v_first"}}), "short_sequences");
   inside = with_count(with_count(inside, "state_every", 4), "checkpoint_every", 6);
@@ -287,7 +287,7 @@ void add(std::vector<ArgumentCase>& to, std::vector<ArgumentCase> cases) {
   to.insert(to.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
 }
 
-/// And has gates.
+/// Cases of a recurrence that has gates.
 std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
   return {
       named("softplus", case_of(mechanism, {{"gate", "softplus"}}),
@@ -307,7 +307,7 @@ std::vector<ArgumentCase> gate_cases(std::string_view mechanism) {
 /// Keys of more channels than rooms' own forms are compiled for.
 constexpr Shape wide_keys = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 136, .value_dim = 8};
 
-/// And write strengths.
+/// Cases of a recurrence that has write strengths.
 std::vector<ArgumentCase> strength_cases(std::string_view mechanism) {
   CaseSpec wide = case_of(mechanism, {{"beta_gate", "sigmoid"}});
   wide.precision = Format::fp32;
@@ -336,7 +336,7 @@ std::vector<ArgumentCase> fused_cases(std::string_view mechanism) {
   };
 }
 
-/// Of mamba2.
+/// Cases of mamba2.
 std::vector<ArgumentCase> step_cases() {
   CaseSpec steps = case_of("mamba2", {{"state_layout", "v_first"}}, grouped);
   steps.params["dt_softplus"] = true;

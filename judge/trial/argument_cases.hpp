@@ -15,7 +15,7 @@ struct ArgumentCase {
   std::vector<std::string_view> mutants;  ///< that fail on it, held-out ones among them
 };
 
-/// Of a mechanism whose tile programs take arguments; none of any other.
+/// The cases of a mechanism whose tile programs take arguments; none for any other.
 std::vector<ArgumentCase> argument_cases(std::string_view mechanism);
 
 /// The command that draws it.

@@ -9,11 +9,11 @@
 
 namespace assay {
 
-/// What a kernel that stores outputs in that precision, and statistics and gradients of numbers in fp32, would answer.
+/// The file of a kernel that stores outputs in that precision, and statistics and gradients of numbers in fp32.
 Safetensors file_of_answer(const ProblemFile& file, const Answer& answer, Format precision);
 
 /// The verdict on the answer of a room's form to the case, by that contract. `room` is a mechanism's own, whose forms
-/// take one sequence, or of cases, whose name ends with "+arguments". `cache` keeps truth and sigma; null: nobody.
+/// take one sequence, or of cases, whose name ends with "+arguments". `cache` keeps truth and sigma; null: nothing.
 Judged judged_answer(const ArgumentCase& one, const KernelRoom& room, std::string_view fault,
                      const std::string& contract, Cache* cache, int threads = 1);
 

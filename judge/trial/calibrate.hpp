@@ -19,14 +19,14 @@ namespace assay {
 /// Sigma is calibrated if the root mean square of z lies in here, of every variant whose standard is its own; kernels
 /// that round less than their standard may lie below.
 inline constexpr double least_rms = 0.7, most_rms = 1.3;
-/// And if the limit of half of the elements is at most so many times their error.
+/// The most that the limit of half of the elements may be, in units of their error, if sigma is calibrated.
 inline constexpr double most_slack = 100;
 
-/// What the cases are like unless asked otherwise: in fp64, which is emulated in long double and ten times slower, the
-/// first.
+/// The styles of the cases unless others are asked for: in fp64, which is emulated in long double and ten times slower,
+/// only the first.
 inline constexpr Style calibration_styles[] = {Style::normal, Style::outlier_channels, Style::long_memory};
 
-/// What is asked for; an empty list means all, of `styles` those above.
+/// The request; an empty list means all, of `styles` those above.
 struct CalibrateOptions {
   std::vector<std::string> mechanisms, forms, variants;
   std::vector<Format> precisions;
@@ -65,7 +65,7 @@ struct Calibration {
   std::vector<std::size_t> places = {};  ///< of each row, the kernel's among all
   std::size_t unanswered = 0;            ///< cases to which no enclosure decides a comparison
 
-  /// Of all variants of which anything is asked.
+  /// The gauge of all variants of which anything is asked.
   Gauge whole() const;
   bool passed() const;
 };

@@ -29,7 +29,7 @@ struct Piece {
   CaseSpec spec;
 };
 
-/// What was seen of a room in a precision: the errors of tensors, as the column `model` has them.
+/// The results of a room in a precision: the errors of tensors, as the column `model` has them.
 struct Seen {
   std::vector<double> excess;
   std::size_t passed = 0, undecided = 0, failed = 0, other = 0;
@@ -113,7 +113,7 @@ std::vector<HealthyVariant> model_variants(std::string_view room, const KernelFo
   return list;
 }
 
-/// What the healthy variants that are asked for answer to it.
+/// The answers of the healthy variants that are asked for.
 std::vector<HealthyAnswer> answers_to(const Piece& piece, const Problem& problem, const CalibrateOptions& options) {
   if (piece.form == nullptr) return program_answers(problem, options.forms, piece.spec.precision, options.variants);
   std::vector<HealthyAnswer> list;
@@ -144,13 +144,13 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
   if (!truth) return seen;
   const Oracle& oracle = *truth;
   const ModelRuns runs = model_runs(problem, piece.spec.precision, default_draws, 1);
-  // Of an answer's formats there are few.
+  // Answers have few different formats.
   std::map<std::map<std::string, Format>, Named<Expected>> by_formats;
   for (const auto& [variant, got] : answers_to(piece, problem, options)) {
     std::map<std::string, Format> formats;
     for (const auto& [name, array] : got) {
       formats[name] = stored_format(array.data);
-      // What underflows in fp16 fits into bf16 as well, whose spacing there is smaller: a file would say which it is.
+      // Numbers that underflow in fp16 fit into bf16, too, whose spacing there is smaller: a file would say which.
       const Format left_in = piece.spec.precision;
       if (piece.form == nullptr && is_narrower(left_in, formats[name]) &&
           narrowest_of(std::span(&left_in, 1), array.data) == left_in)

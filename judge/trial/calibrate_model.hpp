@@ -9,7 +9,7 @@
 
 namespace assay {
 
-/// What was seen of a room in a precision. Errors are as the column `model` has them.
+/// The results of a room in a precision. Errors are as the column `model` has them.
 struct ModelRow {
   std::string room;
   Format precision{};
@@ -32,7 +32,7 @@ struct ModelCalibration {
   std::vector<ModelRow> rows = {};
   std::vector<ModelAlarm> alarms = {};
 
-  /// Of all rows.
+  /// The sum over all rows.
   std::size_t count(std::size_t ModelRow::*of) const;
   bool passed() const { return count(&ModelRow::failed) == 0; }
 };

@@ -187,7 +187,7 @@ std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& va
   std::vector<Gauge> gauges;
   for (const HealthyVariant& v : variants) {
     const Expectation& expectation = standard_of(v.standard).expectation;
-    // What has been run for its own spread is not run again.
+    // A kernel that has been run for its own spread is not run again.
     const auto own =
         std::find_if(standards.begin(), standards.end(), [&](const Standard& s) { return same(s.rounds, v.kernel); });
     Gauge& gauge = gauges.emplace_back();

@@ -22,7 +22,7 @@ struct Rounds {
   Contract contract;
 };
 
-/// What a kernel's standard has to do with it.
+/// The relation of a kernel's standard to it.
 enum class Fit {
   same,    ///< rounds where the kernel does, and so has its spread
   wider,   ///< rounds there and elsewhere: the kernel's error is smaller
@@ -49,8 +49,8 @@ std::vector<HealthyVariant> healthy_variants(std::string_view room, const Kernel
 /// The names of the variants in any precision, in the order of a table.
 std::vector<std::string> variant_names(std::string_view room, const KernelForm& form);
 
-/// What judged tensors say of sigma and of the limits. An element's limit is reach * sigma + bound, as the judge has
-/// it.
+/// The evidence of judged tensors on sigma and the limits. An element's limit is reach * sigma + bound, as the judge
+/// has it.
 struct Gauge {
   std::uint64_t tensors = 0;
   std::uint64_t elements = 0;        ///< with a sigma above zero

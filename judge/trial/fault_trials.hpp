@@ -57,7 +57,7 @@ enum class Layer {
 inline constexpr Layer all_layers[] = {Layer::exact, Layer::finite, Layer::element, Layer::rms, Layer::sum};
 std::string_view name_of(Layer layer);
 
-/// What the parts of the judge say of a tensor, and how near to rejecting it they are.
+/// The verdicts of the judge's parts on a tensor, and how near to rejecting it they are.
 struct LayerReport {
   bool rejects[std::size(all_layers)] = {};
   double element = 0;  ///< the worst error of an element with a spread, in units of its limit
@@ -65,7 +65,7 @@ struct LayerReport {
   double sum = 0;      ///< the worst sum over a slice, in units of its limit
 
   bool rejected_by(Layer layer) const { return rejects[static_cast<int>(layer)]; }
-  /// Of two tensors together.
+  /// Takes in the report on another tensor.
   void join(const LayerReport& other);
 };
 /// `judgement` is judge's of the same tensor.

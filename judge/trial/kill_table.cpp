@@ -45,7 +45,7 @@ constexpr ExactTrials exact_trials[] = {{Style::integers, Format::fp64, fault_le
 
 constexpr int power_seeds = 60;  ///< found under all of them, a fault is found with 95% at that confidence
 constexpr int power_lengths[] = {64, 128, 256, 512, 1024, 2048, 4096};
-/// What forgets slowly, and what moves slowly.
+/// Styles whose states forget slowly, or move slowly.
 constexpr Style power_styles[] = {Style::long_memory, Style::slow_writes};
 
 /// A form, healthy where no fault is planted; and the one with held-out faults, or null.
@@ -53,7 +53,7 @@ struct Subject {
   std::shared_ptr<const Room> room;
   const KernelForm *healthy, *held_out;
 
-  /// Whose faults are asked for.
+  /// The forms whose faults are asked for.
   std::vector<const KernelForm*> twins(HeldOut which) const {
     std::vector<const KernelForm*> list;
     if (which != HeldOut::only) list.push_back(healthy);
@@ -144,7 +144,7 @@ struct Run {
   KernelUnderTest kernel() const { return {&form, precision, tile, 1}; }
 };
 
-/// What is known of a case before anyone is judged.
+/// The facts about a case before anyone is judged.
 struct Known {
   Expectation expectation;
   Tensors baseline = {};          ///< for those rules that want one; empty where only the judge is asked
@@ -172,7 +172,7 @@ bool fails_by_model(const Known& known, const Tensors& answer) {
   });
 }
 
-/// What the judge says of an answer, or of one of its tensors.
+/// The judge's verdict on an answer, or on one of its tensors.
 struct Judged {
   LayerReport layers;  ///< of the tensors that are not the healthy kernel's
   std::string reason;  ///< of the first tensor that fails

@@ -25,7 +25,7 @@ inline constexpr HeldOut all_held_out[] = {HeldOut::too, HeldOut::only, HeldOut:
 /// "too", "only" or "no".
 std::string_view name_of(HeldOut which);
 
-/// What is asked for; an empty list means all mechanisms, and the precisions of `fault_precisions_of`.
+/// The request; an empty list means all mechanisms, and the precisions of `fault_precisions_of`.
 struct MutantOptions {
   std::vector<std::string> mechanisms;
   std::vector<Format> precisions;
@@ -123,7 +123,7 @@ struct HealthyTable {
 };
 HealthyTable run_healthy(const MutantOptions& options, const WorkDone& done);
 
-/// What becomes of the first case of two sequences, grouped heads and several chunks on which a mutant fails.
+/// The smaller case made of the first one of two sequences, grouped heads and several chunks on which a mutant fails.
 struct ShrinkRow {
   std::string_view room, form, mutant;
   CaseSpec smallest;
@@ -133,8 +133,8 @@ struct ShrinkRow {
   bool one_group = false;          ///< the same with one key/value head, whose group of query heads may be several
   bool shows_in_one_head = false;  ///< in one of the cases of one head that are tried
 };
-/// Of the planted mutants that are taken; those that fail no such case are left out. Held-out ones are bugs around
-/// problems of the size of their cases, and nothing in others.
+/// The rows of the planted mutants that are taken; those that fail no such case are left out. Held-out ones are bugs
+/// around problems of the size of their cases, and nothing in others.
 std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, const std::function<bool()>& takes,
                                          const WorkDone& done);
 

@@ -15,12 +15,12 @@ struct PublishedThread {
   std::string_view thread;  ///< "FA#2402"
   std::string_view error;
   bool is_its_own = false;  ///< whether the planted error is the one that the thread tells of; else one of its kind
-  // Of what is planted: a case of judge/trial/argument_cases.hpp, and a fault of its form. "": nothing is.
+  // The planted fault: a case of judge/trial/argument_cases.hpp, and a fault of its form. "": nothing is planted.
   std::string_view mechanism = {}, case_name = {}, mutant = {};
 };
 std::span<const PublishedThread> published_threads();
 
-/// What became of one.
+/// The result of one thread.
 struct PublishedTrial {
   const PublishedThread* thread = nullptr;
   Verdict healthy = Verdict::unsupported, planted = Verdict::unsupported;  ///< as they stay where nothing is planted

@@ -149,8 +149,8 @@ SmallValues small_values(Format dtype) {
   }
 }
 
-/// What Ascend's ATK measures of one side: largest and mean relative error and RMSE of the values that are not small,
-/// and how many of the small ones are wrong.
+/// The measures of Ascend's ATK for one side: largest and mean relative error and RMSE of the values that are not
+/// small, and how many of the small ones are wrong.
 struct AtkMetrics {
   double mare = 0, mere = 0, rmse = 0, small_wrong = 0;
 };

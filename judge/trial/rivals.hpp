@@ -19,7 +19,7 @@ struct Evidence {
   std::span<const double> baseline;  ///< the healthy kernel rounded otherwise, for rules that measure noise by one
 };
 
-/// A rule with the constants of its source. What is not a number is rejected by all of them.
+/// A rule with the constants of its source. All of them reject a number that is none.
 struct Rival {
   std::string_view name;
   std::string_view rule;    ///< as its source computes it: o the answer, r the reference, e = o - r, b the baseline

@@ -61,7 +61,7 @@ std::vector<tile::SiteTable::Entry> active_sites(const KernelUnderTest& kernel, 
   return active;
 }
 
-/// What randomised rounding at the contract's sites makes of a kernel's answer.
+/// The answers of a kernel with randomised rounding at the contract's sites.
 class Draws {
  public:
   Draws(const KernelUnderTest& kernel, const Problem& problem) : kernel_(kernel), problem_(problem) {}
@@ -72,7 +72,7 @@ class Draws {
     policy.seed = RandomBits{}.at(static_cast<std::uint64_t>(k));
     return kernel_.form->run(problem_, policy, kernel_.tile);
   }
-  /// Of every tensor, the sum of squared distances from `exact` over the draws.
+  /// The sum, for every tensor, of squared distances from `exact` over the draws.
   std::vector<double> squares(const tile::SiteTable& sites, const Tensors& exact, int draws) const {
     std::vector<double> sums(exact.size());
     for (int k = 0; k < draws; ++k) {
@@ -107,7 +107,7 @@ class Draws {
 
 // ---- explanations: everything is in units of sigma ----
 
-/// What was answered, and how far a correct kernel may be off.
+/// The answer, and how far a correct kernel may be off.
 struct Observed {
   const Expectation& expectation;
   Tensors scale;  ///< sigma, or where it is zero the last rounding's
@@ -240,7 +240,7 @@ std::vector<Format> narrower(Format format) {
   return {};
 }
 
-/// What `run` answers, in sigmas; nothing where it throws or has other tensors.
+/// The answer of `run`, in sigmas; nothing where it throws or has other tensors.
 template <class Run>
 std::optional<Tensors> answered(const Observed& seen, const Run& run) {
   Tensors list;
@@ -297,7 +297,7 @@ class Explainer {
       if (!time_is_up()) look_at(trial);
   }
 
-  /// Of problems whose runs are short.
+  /// Tries the planted faults, on problems whose runs are short.
   void try_faults() {
     for (const char* name : {"q", "k", "v"})
       if (const auto x = problem_.inputs.find(name); x != problem_.inputs.end() && x->second.shape.back() > 16) return;
@@ -383,7 +383,7 @@ class Explainer {
     }
     return s;
   }
-  /// Whether anybody would see the site's roundings.
+  /// Whether the site's roundings would be seen.
   bool run(SiteTrial& trial) const {
     Policy policy = kernel_.policy();
     policy.sites = sites_of(trial);
@@ -438,7 +438,7 @@ class Explainer {
 namespace {
 /// Below, it is the accumulators that are left as they are.
 constexpr double least_share = 1e-6;
-/// Of an error, what three digits hide.
+/// The share of an error that three digits hide.
 constexpr double unseen_share = 1e-3;
 }  // namespace
 
@@ -490,7 +490,7 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
 Explanations explain(const Expectation& expectation, const Named<Values>& got, const KernelUnderTest& kernel,
                      const Problem& problem, const std::function<bool()>& stop) {
   Explainer explainer(expectation, got, kernel, problem, stop);
-  // What is quick to try and says most comes first, should time run out.
+  // The kinds that are quick to try and say most come first, should time run out.
   explainer.try_faults();
   if (const KernelRoom* room = find_kernels(kernel_rooms(), problem.mechanism))
     for (const KernelForm& form : room->forms)

@@ -9,7 +9,7 @@
 
 namespace assay {
 
-/// What a site's roundings make of a tensor's expected squared error.
+/// The share of a site's roundings in a tensor's expected squared error.
 struct SiteShare {
   std::string site;
   Format format = Format::exact;
@@ -20,9 +20,9 @@ struct Contributions {
   double sum = 0;                ///< of their shares: 1 where the errors of different sites are uncorrelated
 };
 
-/// Of every tensor that the kernel answers: each site alone rounds, as the contract says, all others are exact; against
-/// all of them at once. Randomised rounding, the mean of `draws` runs. Where sites do the same thing twice (they round
-/// one after the other to one grid), they share it.
+/// The contributions to every tensor that the kernel answers: each site alone rounds, as the contract says, all others
+/// are exact; against all of them at once. Randomised rounding, the mean of `draws` runs. Where sites do the same thing
+/// twice (they round one after the other to one grid), they share it.
 Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Problem& problem, int draws);
 
 /// One way in which a kernel can be wrong, and how well it explains what was answered.

@@ -1,17 +1,6 @@
 #include "judge/verdict/decide.hpp"
 
 namespace assay {
-namespace {
-
-/// With limits so many times as wide.
-Expected with_limits(Expected expected, double times) {
-  for (double& reach : expected.reach) reach *= times;
-  for (SliceSum& sum : expected.sums) sum.reach *= times;
-  expected.rms_limit *= times;
-  return expected;
-}
-
-}  // namespace
 
 Judgement by_closer_limits(const Judgement& contract, const Expected* of_contract, const Judgement& model,
                            const Expected& of_model, double fails, const std::vector<double>& got) {
@@ -25,6 +14,11 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
   Judgement kept = contract;
   kept.verdict = shown, kept.reason.clear();
   return kept;
+}
+
+Verdict beside_contract(Verdict model, const Verdict* contract) {
+  const bool kept = contract != nullptr && *contract == Verdict::pass;
+  return model == Verdict::fail && kept ? Verdict::undecided : model;
 }
 
 Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,

@@ -13,16 +13,20 @@ enum class Decides { model, contract };
 /// The evidence that a verdict rests on, in the order in which it is asked.
 enum class Basis { model, contract, second_form, other_contract };
 
-/// Who leaves half of all of a contract's limits unused, those of root mean squares and of sums over slices among them,
-/// keeps it by a wide margin.
+/// A kernel that leaves half of all of a contract's limits unused, those of root mean squares and of sums over slices
+/// among them, keeps it by a wide margin.
 inline constexpr double wide_margin = 0.5;
 
-/// What the contract says of an answer that the model leaves open or fails. VACUOUS and UNSEEN are said of the data, by
+/// The contract's verdict on an answer that the model leaves open or fails. VACUOUS and UNSEEN are said of the data, by
 /// the contract's limits; by others that the answer has to keep as well it may PASS. Those are the limits beyond which
 /// the model fails, `fails` times as wide as its own, of what it leaves open, and half of the contract's of what it
 /// fails. `of_contract` may be null.
 Judgement by_closer_limits(const Judgement& contract, const Expected* of_contract, const Judgement& model,
                            const Expected& of_model, double fails, const std::vector<double>& got);
+
+/// The model's verdict on an answer of which the contract says that; null: nothing. A kernel that keeps the contract is
+/// correct, however little of it the model knows: FAIL would say that none answers so.
+Verdict beside_contract(Verdict model, const Verdict* contract);
 
 /// Whether evidence that costs runs of a kernel lets the tensor pass. It is called at most once, and only if it counts.
 using Allows = std::function<bool()>;

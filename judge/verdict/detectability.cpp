@@ -146,7 +146,7 @@ const SiteGroup* narrowed_group(const tile::SiteTable& sites) {
   return nullptr;
 }
 
-/// Of a row x and the gradient of x / |x|: that of x.
+/// The gradient of a row x, from that of x / |x|, in place.
 void pull_back_norm(std::span<const double> x, std::span<double> d) {
   double squares = 0, along = 0;
   for (std::size_t i = 0; i < x.size(); ++i) squares += x[i] * x[i], along += x[i] * d[i];
@@ -173,7 +173,7 @@ Answer normalised_inside(const KernelUnderTest& kernel, const Problem& given, co
   return answer;
 }
 
-/// What all tensors would pass of what kernels do with inputs: rounding to bf16 what is given in more, and dividing
+/// The changes of inputs by kernels that all tensors would pass: rounding to bf16 what is given in more, and dividing
 /// keys by their norms.
 std::vector<std::string> unseen_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
                                        std::span<const Expectation> expectations) {

@@ -1,6 +1,5 @@
 #pragma once
-// What the data of one problem could have shown: a judge that passes a kernel says little where nothing would have
-// failed.
+// The errors that the data of one problem could have shown: a PASS says little where nothing would have failed.
 #include <optional>
 #include <span>
 #include <string>
@@ -32,9 +31,9 @@ struct Detectability {
   std::string sentence() const;
 };
 
-/// Of the kernel's own emulation at its first tile, judged by all of `expectations`, as `judge` judges a kernel of
-/// unknown tiles. `kernel` is the one of the first. A narrower state shows where it is beyond `certain` times the
-/// limits.
+/// The detectability in the kernel's own emulation at its first tile, judged by all of `expectations`, as `judge`
+/// judges a kernel of unknown tiles. `kernel` is the one of the first. A narrower state shows where it is beyond
+/// `certain` times the limits.
 Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
                                std::span<const Expectation> expectations, double certain = 1);
 

@@ -20,8 +20,8 @@ using Values = std::vector<double>;
 
 /// Rows that are of one half together.
 constexpr int block = 16;
-/// What was answered is explained where a run that rounds there has this share of its squared error beyond what the
-/// precision's contract makes anyhow. What happens to widen a tolerance has none.
+/// An answer is explained where a run that rounds there has this share of its squared error beyond what the precision's
+/// contract makes anyhow. A site that happens to widen a tolerance has none.
 constexpr double predicted_share = 0.5;
 /// Fewer elements than that agree by chance.
 constexpr double fewest_elements = 32;
@@ -97,7 +97,7 @@ double error_at(const Expected& e, const Values& got, std::size_t i) {
   return (got[i] - e.value[i].hi) - e.value[i].lo;
 }
 
-/// Of the elements of tensors that fail, squares of errors in units of what the precision's contract allows, of which
+/// Squares of the errors of elements of tensors that fail, in units of what the precision's contract allows, of which
 /// it makes 1 for each: those seen, and those left by a prediction.
 struct Squares {
   double seen = 0, left = 0, count = 0;
@@ -179,7 +179,7 @@ class Search {
     });
   }
 
-  /// What a kernel that rounds as `policy` says answers to that case.
+  /// The answer to that case of a kernel that rounds as `policy` says.
   Arrays answer_of(const Studied& s, Policy policy) const {
     policy.threads = kernel_.threads;
     return flat(kernel_.form->run(s.given.problem, policy, kernel_.tile));
@@ -215,7 +215,7 @@ class Search {
     return moved;
   }
 
-  /// Of one half of all cases.
+  /// The squares of one half of all cases.
   Squares squares_of(const Contract& contract, bool fitted) const {
     Squares sum;
     for (const Studied& s : studied_) {
@@ -299,7 +299,7 @@ class Search {
     return false;
   }
 
-  /// A narrow state is what contracts are there to see. Who was promised one asks for it by name.
+  /// A narrow state is what contracts are there to see. A user who was promised one asks for it by name.
   bool has_narrow_state(const Contract& contract) const {
     const tile::SiteTable& sites = kernel_.form->sites;
     for (const SiteGroup& group : site_groups())

@@ -10,7 +10,7 @@
 
 namespace assay {
 
-/// A problem, and what somebody's kernel answered to it.
+/// A problem, and a kernel's answer to it.
 struct AnsweredCase {
   const Problem& problem;
   const Oracle& oracle;
@@ -18,7 +18,7 @@ struct AnsweredCase {
   std::map<std::string, Format> stored = {};  ///< their dtypes, as far as they are known
 };
 
-/// What is coarser than in the contract of the precision, and why nothing is where nothing explains the answers.
+/// The sites that are coarser than in the precision's contract, or why none is where nothing explains the answers.
 struct InferredContract {
   bool explained = false;
   Contract contract = {};         ///< that of the precision, with a rule for each of the sites
@@ -35,7 +35,7 @@ inline constexpr int inferred_sites = 3;
 /// The smallest set of sites of `kernel` which, rounded more coarsely, makes the answers what a kernel of that contract
 /// gives. It must predict: a run that rounds there has most of the very errors that were answered, number by number, on
 /// what it was not fitted to, too. None of the judge's limits is exceeded under it, and the model does not fail.
-/// Whoever only allows more explains nothing. Nothing more is tried once `stop` says so.
+/// A set that only allows more explains nothing. Nothing more is tried once `stop` says so.
 InferredContract infer_contract(std::span<const AnsweredCase> cases, const KernelUnderTest& kernel,
                                 const std::function<bool()>& stop = {});
 

@@ -29,7 +29,7 @@ void rearrange(std::vector<double>& tensor, const Layout& n, From from) {
       for (int c = 0; c < n.cols; ++c) tensor[at(n, h, r, c)] = old[from(h, r, c)];
 }
 
-/// What keep(head, row, col) does not hold for becomes zero.
+/// Sets elements to zero for which keep(head, row, col) does not hold.
 template <class Keep>
 void blank(std::vector<double>& tensor, const Layout& n, Keep keep) {
   for (int h = 0; h < n.heads; ++h)
@@ -122,8 +122,8 @@ class Sums {
       : e_(e), weight_(weight), sums_(sums) {
     if (sums.empty()) return;
     for (const double w : weight) size_.push_back(std::fabs(w));
-    // What the oracle may be off by is on top.
-    limits_ = slice_sums(e.layout, size_, e.bound);
+    // The oracle's bound is on top.
+    limits_ = slice_sums(e.layout, size_, e.bound), limits_.resize(sums.size());
     for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += sums[s].reach * sums[s].sigma;
   }
 
@@ -134,6 +134,7 @@ class Sums {
     std::vector<double> errors(got.size()), sizes(got.size());
     for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got, i), sizes[i] = std::fabs(errors[i]);
     std::vector<double> sums = slice_sums(e_.layout, weight_, errors);
+    sums.resize(limits_.size());
     const std::vector<double> terms = slice_sums(e_.layout, size_, sizes);
     const double rounding = static_cast<double>(got.size() + 4) * unit_roundoff(Format::fp64);
     for (std::size_t s = 0; s < sums.size(); ++s)
@@ -169,7 +170,7 @@ class Sums {
   std::vector<double> size_, limits_;
 };
 
-/// Of errors in units of sigma, and of what a gain makes of the values.
+/// Sums of errors in units of sigma, and of the values with a gain.
 struct BothSums {
   Sums leans, gains;
   explicit BothSums(const Expected& e) : leans(e, e.weight, e.sums), gains(e, e.gain_weight, e.gains) {}
@@ -312,6 +313,14 @@ std::vector<double> gain_weights(const Expected& e) {
   return weights;
 }
 
+Expected with_limits(Expected expected, double times) {
+  for (double& reach : expected.reach) reach *= times;
+  for (auto* sums : {&expected.sums, &expected.gains})
+    for (SliceSum& sum : *sums) sum.reach *= times;
+  expected.rms_limit *= times;
+  return expected;
+}
+
 std::optional<std::size_t> undecided_at(const Expected& e) {
   for (std::size_t i = 0; i < e.sigma.size(); ++i)
     if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i]))) return i;
@@ -385,8 +394,8 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     if (!c.applies(e.layout)) continue;
     std::vector<double> wrong = got;
     c.apply(wrong, e.layout);
-    // What has nowhere to show, such as a missing last row in which zeros would pass, is not required to; nor is
-    // anything where the truth is zero throughout: zeros are right there.
+    // A corruption that has nowhere to show, such as a missing last row in which zeros would pass, is not required to;
+    // nor is any where the truth is zero throughout: zeros are right there.
     const bool nothing_seen = !j.accepted_corruptions.empty() && j.accepted_corruptions.front() == zeros;
     const bool shows = nothing_seen ? wrong != got : changes_what_is_seen(e, got, wrong);
     const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows);

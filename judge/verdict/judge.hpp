@@ -32,7 +32,7 @@ inline constexpr Verdict all_verdicts[] = {Verdict::pass,      Verdict::fail,   
 constexpr bool passes(Verdict verdict) { return verdict == Verdict::pass || verdict == Verdict::unseen; }
 /// "PASS", "FAIL", ...
 std::string_view name_of(Verdict verdict);
-/// What it means, in a few words.
+/// The meaning of a verdict, in a few words.
 std::string_view summary_of(Verdict verdict);
 
 /// Probability that a run of correct kernels fails: of all tensors that are judged together, in any of their elements,
@@ -41,7 +41,7 @@ inline constexpr double false_alarm_rate = 1e-6;
 /// No element within this many sigma fails, however few there are: 2.6e-12 of a correct kernel's are beyond.
 inline constexpr double element_sigmas = 7;
 
-/// What the tensors of a kernel share.
+/// The limits that the tensors of a kernel share.
 struct Limits {
   double sigmas = element_sigmas;  ///< of a spread that is known, that no element exceeds
   double tensor_rate = 0;          ///< probability that the root mean square rejects one tensor, and that its sums do
@@ -53,7 +53,7 @@ Limits limits_of(double rate, std::size_t tensors, std::size_t elements);
 /// The oracle must be this much sharper than sigma, or the verdict is UNDECIDED.
 inline constexpr double oracle_share = 0.01;
 
-/// What is known of a tensor before the kernel under test has answered, element by element.
+/// The expectation of a tensor before the kernel under test has answered, element by element.
 struct Expected {
   std::vector<int> shape;
   Layout layout;
@@ -79,6 +79,9 @@ struct Expected {
 /// Expected::gain_weight, of all elements that may be off: of slices that are too large by the same part, no other sum
 /// of errors shows a smaller one.
 std::vector<double> gain_weights(const Expected& expected);
+
+/// With limits so many times as wide: of elements, of their root mean square, and of sums over slices.
+Expected with_limits(Expected expected, double times);
 
 /// Whether the oracle is not sharp enough to judge what is expected, and where.
 std::optional<std::size_t> undecided_at(const Expected& expected);
@@ -131,8 +134,8 @@ Judgement judge(const Expected& expected, const std::vector<double>& got);
 /// Whether that is FAIL, without what it measures besides; or whether it is so many `times` beyond the limits.
 bool rejects(const Expected& expected, const std::vector<double>& got, double times = 1);
 
-/// Of a tensor that was judged by several expectations, one of which is that of a correct kernel: which judgement
-/// counts. It is rejected if each rejects it, and then the first one counts, unless it has more than twice as many
+/// The judgement that counts for a tensor that was judged by several expectations, one of which is that of a correct
+/// kernel. It is rejected if each rejects it, and then the first one counts, unless it has more than twice as many
 /// elements beyond their limits as another; it is VACUOUS if one that accepts it accepts a wrong tensor, too.
 std::size_t fitting(const std::vector<Judgement>& judgements);
 

@@ -32,7 +32,7 @@ std::vector<std::vector<char>> membership(const std::vector<NamedAxis>& axes, co
   return in;
 }
 
-/// What the slices of one axis hold inside a box: one number for each index.
+/// The contents of the slices of one axis inside a box: one number for each index.
 struct Slices {
   std::vector<double> squares;
   std::vector<char> failing;
@@ -157,7 +157,7 @@ std::optional<Phrase> as_positions(const NamedAxis& axis, const Indices& indices
       covers};
 }
 
-/// What a sequence has of the indices along an axis, counted from its own first.
+/// The indices along an axis by sequence, counted from its own first.
 std::map<int, Indices> by_sequence(const NamedAxis& axis, const Indices& indices) {
   std::map<int, Indices> own;
   for (const int i : indices) {

@@ -14,7 +14,7 @@ struct NamedAxis {
   int extent = 1;
   int chunk = 0;          ///< kernels walk it in chunks of so many; 0: they do not
   bool has_tail = false;  ///< a tile may be cut off at its end, which is worth a word then
-  /// Of sequences that lie one after the other, the first index of each, and the extent; of one alone nothing.
+  /// The first index of each of several sequences that lie one after the other, and the extent; empty for one alone.
   std::vector<int> borders = {};
 };
 
@@ -24,7 +24,7 @@ inline constexpr int usual_chunk = 64;
 /// The axes of a problem's tensor of that shape, row-major; the heads of `batch` sequences are two axes.
 std::vector<NamedAxis> named_axes(const RoomFacts::Ranked& ranked, const std::vector<int>& shape, int batch);
 
-/// What the judge has measured, element by element, row-major over the axes.
+/// The measurements of the judge, element by element, row-major over the axes.
 struct Deviations {
   std::vector<double> z;         ///< |error| / sigma
   std::vector<char> failing;     ///< whether the element is beyond its limit

@@ -9,9 +9,9 @@
 namespace assay {
 namespace {
 
-/// Where the slices of every axis begin in the list of all; the whole tensor is the first.
+/// Where the slices of every axis begin in the list of all; the whole tensor is the first, and fine ones are the last.
 struct Offsets {
-  std::size_t head = 0, chunk = 0, column = 0, row = 0, row_of_head = 0, count = 1;
+  std::size_t head = 0, chunk = 0, column = 0, row = 0, row_of_head = 0, coarse = 0, count = 1;
   std::array<std::size_t, slice_periods.size()> position{};
 
   explicit Offsets(const Layout& n) {
@@ -21,19 +21,15 @@ struct Offsets {
     };
     add(head, n.heads);
     if (n.rows > slice_chunk) add(chunk, (n.rows + slice_chunk - 1) / slice_chunk);
-    for (std::size_t p = 0; p < slice_periods.size(); ++p)
-      if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
+    if (n.rows > slice_chunk) add(position.back(), slice_chunk);
     add(column, n.cols);
+    coarse = count;
+    for (std::size_t p = 0; p + 1 < slice_periods.size(); ++p)
+      if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
     if (n.heads > 1) add(row, n.rows);
     if (n.cols > 1 && n.rows > 1) add(row_of_head, n.heads * n.rows);
   }
 };
-
-/// Whether a slice is a row, or every 16th or 32nd of them.
-bool is_fine(const Slice& s) {
-  using Axis = Slice::Axis;
-  return s.axis == Axis::row || s.axis == Axis::row_of_head || (s.axis == Axis::position && s.of != slice_chunk);
-}
 
 bool are_of_one_axis(const Slice& a, const Slice& b) { return a.axis == b.axis && a.of == b.of; }
 
@@ -99,7 +95,7 @@ std::string Slice::name() const {
   return "the whole tensor";
 }
 
-std::vector<Slice> slices_of(const Layout& n) {
+std::vector<Slice> slices_of(const Layout& n, JudgedSlices which) {
   const Offsets at(n);
   std::vector<Slice> slices(at.count, {Slice::Axis::tensor, 0});
   const auto name = [&](std::size_t first, Slice::Axis axis, int indices, int of = 0) {
@@ -112,6 +108,8 @@ std::vector<Slice> slices_of(const Layout& n) {
   name(at.column, Slice::Axis::column, n.cols);
   name(at.row, Slice::Axis::row, n.rows);
   name(at.row_of_head, Slice::Axis::row_of_head, n.heads * n.rows, n.rows);
+  if (which == JudgedSlices::coarse)
+    slices.erase(slices.begin() + static_cast<std::ptrdiff_t>(at.coarse), slices.end());
   return slices;
 }
 
@@ -145,23 +143,17 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
                                     JudgedSlices which) {
-  const std::vector<Slice> slices = slices_of(layout);
-  const auto is_left_out = [&](const Slice& s) { return which == JudgedSlices::coarse && is_fine(s); };
+  const std::vector<Slice> slices = slices_of(layout, which);
   const Drawn in = drawn_sums(draws, exact, witnesses, layout, weight, spread, which);
 
   // Two-sided, shared out among the slices.
-  const auto judged = slices.size() - static_cast<std::size_t>(std::ranges::count_if(slices, is_left_out));
-  const double each = false_alarm_rate / (2 * static_cast<double>(judged));
+  const double each = false_alarm_rate / (2 * static_cast<double>(slices.size()));
   const double sigmas = quantile(complement(boost::math::normal_distribution<double>(), each));
   std::vector<SliceSum> sums;
   sums.reserve(slices.size());
   // The sums along one axis are a vector like any other: neighbours have similar spreads.
   for (std::size_t first = 0, end = 0; first < slices.size(); first = end) {
     while (end < slices.size() && are_of_one_axis(slices[end], slices[first])) ++end;
-    if (is_left_out(slices[first])) {
-      for (std::size_t i = first; i < end; ++i) sums.push_back({slices[i], HUGE_VAL, sigmas});
-      continue;
-    }
     const auto part = [&](const std::vector<double>& all) {
       return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(first),
                                  all.begin() + static_cast<std::ptrdiff_t>(end));
@@ -182,8 +174,8 @@ std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draw
       leans = leans || off[i - first] > sum.reach * sum.sigma;
       sums.push_back(sum);
     }
-    // What a witness does is no fault: roundings that agree with each other lean together, and where
-    // other numbers agree, so do those of a slice next to it.
+    // A leaning witness is no fault: roundings that agree with each other lean together, and where other numbers agree,
+    // so do those of a slice next to it.
     for (std::size_t i = first; leans && i < end; ++i) {
       SliceSum& sum = sums[i];
       const double by = sum.sigma > 0 || off[i - first] > 0 ? with_neighbours(off, vector, i - first) : 0;

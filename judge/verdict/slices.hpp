@@ -26,11 +26,11 @@ struct Slice {
   std::string name() const;
 };
 
-/// Which slices have limits. What leans is judged in coarse ones alone: the errors of one row may have a rounding in
-/// common, such as that of its divisor.
+/// Which slices have limits; coarse ones come first. What leans is judged in coarse ones alone: the errors of one row
+/// may have a rounding in common, such as that of its divisor.
 enum class JudgedSlices { coarse, all };
 
-/// What is expected of the sum of error / sigma over the slice, of a correct kernel.
+/// The spread and the reach of the sum of error / sigma over the slice, for a correct kernel.
 struct SliceSum {
   Slice slice;
   double sigma;          ///< standard deviation; 0: the slice has nothing that may be off
@@ -42,7 +42,7 @@ struct SliceSum {
 /// there is one index are left out.
 std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
                                const std::vector<double>& error);
-std::vector<Slice> slices_of(const Layout& layout);
+std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which = JudgedSlices::all);
 
 /// Limits from draws, as spread_of takes them, and from what it says of them: the part of sigma^2 that they do not
 /// scatter by is taken for independent from element to element. `weight` is 0 of elements that do not count, of those

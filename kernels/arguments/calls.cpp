@@ -92,7 +92,7 @@ class Calls {
       part.cotangents["final_state"] = given->second;
     }
   }
-  /// That of the state before token `t`, if somebody asks for it.
+  /// The cotangent of the state before token `t`, if the problem has one.
   void add_cotangent(int t, Array& d) const {
     const auto given = problem_.cotangents.find("states");
     if (given == problem_.cotangents.end() || std::find(before_.begin(), before_.end(), t) == before_.end()) return;

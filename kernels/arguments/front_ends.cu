@@ -17,7 +17,7 @@ struct FrontEndTiles {
   using Executor = MmaBlock<P, rows / 16>;
 };
 
-/// What answers a recurrence's own problem.
+/// Runs `recurrence` on the problem behind its front end, if it has one.
 template <class Recurrence>
 Answer run_behind_front_end(const Problem& problem, Format precision, Recurrence recurrence) {
   if (!has_front_end(problem)) return recurrence(recurrence_of(problem));
@@ -32,7 +32,7 @@ Answer run_behind_front_end(const Problem& problem, Format precision, Recurrence
   return with_instance(precision, shape.key_dim, with_columns);
 }
 
-/// Of a room's first form, and of keys and values that it is not compiled for.
+/// A room's first form behind a front end, or the wide form of keys and values that it is not compiled for.
 template <const GpuRoom& Room>
 struct Behind {
   static const GpuForm& recurrence() { return Room.forms[0]; }

@@ -56,7 +56,7 @@ Answer with_argument_instance(Format precision, const AttentionShape& shape, F f
   return f.template operator()<Format::bf16, latent_head_dim>();
 }
 
-/// What fits in shared memory: 64 rows and 64 keys of up to 256 channels, 32 keys of more.
+/// The tiles that fit in shared memory: 64 rows and 64 keys of up to 256 channels, 32 keys of more.
 template <class P, int D>
 struct DeviceTiles {
   using Shapes = AttentionTiles<P::precision>;

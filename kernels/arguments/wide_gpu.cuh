@@ -10,7 +10,7 @@ namespace assay::tile {
 
 inline constexpr int widest_device_keys = 256;
 
-/// Of a room whose own launches do not take a problem; null of what is not compiled for it.
+/// The form for problems that a room's own launches do not take; null for a room that is not compiled for it.
 struct WideGpuForm {
   int tile;  ///< the CPU's with the same chunk
   Answer (*run)(const Problem& problem, GpuTimes* times);

@@ -45,7 +45,7 @@ constexpr Mutant tiled_mutants[] = {
     {"dv_without_probe", "backward: dv weighted by p, as in softmax attention", "fla#1142, #1140"},
     {"dk_one_head_of_group", "backward: dk and dv of the first query head of the group only", "GQA"},
 };
-/// Of what the raw form does not share.
+/// The faults that only the raw form has.
 constexpr Mutant raw_mutants[] = {
     {"mean_already_centred", "the product of raw moments with kbar - q where kbar is due",
      "LLA Alg. 2 as printed (E6)"},

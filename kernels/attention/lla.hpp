@@ -623,7 +623,7 @@ struct LlaCoefficients {
     b.store("dlam"_s, a.dlambda, head, q0, slope);
     return b.planted("ridge_detached"_s, b.dot("e"_s, slope, in_registers(b, "R"_s, s.L)), rows.zero);
   }
-  /// What the later passes need of every block, and dz; the sum of n.
+  /// Stores dz and the rows that the later passes need of every block; returns the sum of n.
   template <class X, class Offset, class Row>
   TILE_FN static auto store_blocks(X& b, Smem& s, const Args& a, int head, int q0, const Offset& Z,
                                    const Rows<Row>& rows) {
@@ -661,7 +661,7 @@ struct LlaCoefficients {
   }
 };
 
-/// Of a pair, from products with what is stored: N, x.z, N (x.z - f1 / 2 N), and D.
+/// Terms of a pair, from products with stored vectors: N, x.z, N (x.z - f1 / 2 N), and D.
 TILE_CONSTANT struct BlockRemainder {
   template <class T>
   TILE_FN T operator()(T t, T n, T unit) const {
@@ -788,7 +788,7 @@ struct LlaBackwardQuery {
     U.zip("NU"_s, block_quadratic, N, f1);
     cross.zip("NU"_s, plus, U);
   }
-  /// What the rows of D leave of their sums, at the centre; and dz.
+  /// Adds to dq the remainder of the sums over the rows of D, at the centre, and subtracts dz.
   template <class X, class Gradient, class Row>
   TILE_FN static void add_offsets(X& b, Smem& s, const Args& a, Gradient& dQ, const Row& rest) {
     const Real inv_h = b.planted("dq_without_scale"_s, a.inv_bandwidth, Real{1});
@@ -887,7 +887,7 @@ struct LlaBackwardKey {
   }
 
  private:
-  /// What the systems' solutions give the keys: through t = y.k and x.k.
+  /// Adds the keys' gradients through the systems' solutions, t = y.k and x.k.
   template <class X, class Gradient, class Scores, class Col>
   TILE_FN static void add_solutions(X& b, Smem& s, int st, Gradient& dK, const Scores& A, const Scores& P,
                                     const Scores& N, const Scores& U, const Col& f0, const Col& f1, const Col& y_unit,

@@ -7,7 +7,7 @@
 namespace assay::tile {
 namespace {
 
-/// Of both forms, whose sites have the same formats: so their backward passes are the same kernels.
+/// The policies of both forms, whose sites have the same formats: their backward passes are the same kernels.
 template <Format F>
 struct TiledPolicy : StaticPolicy<parallax_covariance_sites, F> {};
 template <Format F>

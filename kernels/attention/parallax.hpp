@@ -16,7 +16,7 @@
 //              dq_i = 1/h sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i 1/h D_ij q_i + E_ij rho_i,
 //              dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
-// What changes scores or hides keys are steps of `Scores` (kernels/programs/scores.hpp).
+// Changes of scores and hidden keys are steps of `Scores` (kernels/programs/scores.hpp).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 // With rho = 0 every product and sum left is one of softmax attention's, in its order: the same bits.
 #include "kernels/core/functions.hpp"

@@ -9,7 +9,7 @@
 //   backward   a_ij = g_i.v_j,  delta_i = g_i.o_i,  D_ij = p_ij (a_ij - delta_i),  dv_j = sum_i p_ij g_i,
 //              dq_i = 1/h sum_j D_ij k_j,  dk_j = 1/h sum_i D_ij q_i,  dh = -(ln 2 / h) sum_ij D_ij log2 p_ij
 // The rows of D sum to zero, so that log p stands in for s in dh: no offset of the scores can cancel there.
-// What changes scores, hides keys or adds to the sum are steps of `Scores` (kernels/programs/scores.hpp).
+// Changes of scores, hidden keys and additions to the sum are steps of `Scores` (kernels/programs/scores.hpp).
 // Query head a reads key/value head a / group. A row that sees nothing has o = 0, lse = -inf and gradients 0.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/operand_units.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// What the launch code of the softmax rooms shares, on the host: how a problem's heads lie in memory, scalars that
+// Shared launch code of the softmax rooms, on the host: how a problem's heads lie in memory, scalars that
 // round at a gate site, grids, and the choice of a compiled shape. No formula of any room is here.
 #include <algorithm>
 #include <charconv>
@@ -46,7 +46,7 @@ struct AttentionShape {
     bool causal = true;
     int window = 0;
     OptionReader read(problem.params);
-    read("causal", causal), read("window", window);
+    read("causal", causal), read.limit("window", window);
     // A window of as many keys as there are is none, and has room to add to.
     sees = {queries, keys, imin(window, imax(1, keys)), causal};
   }
@@ -74,7 +74,7 @@ T gate_scalar(const Policy& policy, std::string_view site, T x) {
   return std::max(x, static_cast<T>(info(policy.sites.at(site)).min_positive));
 }
 
-/// What the blocks of a head read in common, so that a device keeps it near, and which of its tiles take longest.
+/// Bytes that the blocks of a head read in common, so that a device keeps them near, and which tiles take longest.
 struct RowOrder {
   double shared_bytes = 0;
   bool first_is_longest = false;

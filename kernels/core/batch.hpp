@@ -26,7 +26,7 @@ std::vector<Answer> run_batch(std::span<const Problem> problems,
 std::vector<Answer> run_packed(const KernelForm& form, std::span<const Problem> problems, const Policy& policy,
                                int tile);
 
-/// What a packed launch could do wrong, planted where blocks are dealt.
+/// The faults of a packed launch, planted where blocks are dealt.
 inline constexpr std::array pack_mutants{
     Mutant{"block_of_the_neighbour", "the first block of a sequence computes the last of the sequence before once more",
            "cu_seqlens class"},

@@ -89,7 +89,7 @@ TILE_CONSTANT struct Larger {
     return maxi(x, y);
   }
 } larger;
-/// What sums of weights 2^(s - from) are multiplied by to be of weights 2^(s - to).
+/// The factor that turns sums of weights 2^(s - from) into sums of weights 2^(s - to).
 TILE_CONSTANT struct Rescaling {
   template <class X, class Y>
   TILE_FN auto operator()(X from, Y to) const {

@@ -55,13 +55,13 @@ struct KernelForm {
   /// Outputs, and gradients if the problem has cotangents, all heads. `tile` indexes `tiles`. The problem has passed
   /// the door of its room (shapes, finiteness, domain).
   RunsForm run;
-  /// Of a published form that fails where the mathematics is met by others: one sentence why, and where it was
+  /// The reason, in one sentence, why a published form fails where others meet the mathematics, and where it was
   /// published. It is run when it is asked for, and judged by what is expected of the room's first form. "": healthy.
   std::string_view unstable = {};
   bool iterative = false;         ///< solves a system for every query: what is judged by default is smaller
   bool independent_rows = false;  ///< no rounding of one row touches another's
-  /// What it is tried with on a device: at every shape the first, and the others, which take other branches of its
-  /// launches and programs, at one.
+  /// The settings that it is tried with on a device: the first at every shape, and the others, which take other
+  /// branches of its launches and programs, at one.
   std::vector<Setting> (*settings)() = defaults_alone;
 };
 

@@ -52,7 +52,7 @@ class Pack {
       if (waits(w) && (released_ || *w.place == place)) served.push_back(std::exchange(w.request, nullptr));
     if (!released_) try {
         place.serve(served);
-      } catch (...) {  // what is nobody's in particular is everyone's
+      } catch (...) {  // an error of the place is every request's
         for (Request* request : served) request->error = std::current_exception();
       }
     changed_.notify_all();

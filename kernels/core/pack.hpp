@@ -11,7 +11,7 @@
 
 namespace assay::pack {
 
-/// What a sequence brings to a place where all meet; what a place needs besides is in types derived from it. `error`
+/// A sequence's request at a place where all meet; derived types hold whatever a place needs besides. `error`
 /// is thrown where the sequence waits.
 struct Request {
   std::exception_ptr error = nullptr;

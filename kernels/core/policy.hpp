@@ -12,7 +12,7 @@
 
 namespace assay {
 
-/// What passed through one rounding site.
+/// Statistics of the values that passed through one rounding site.
 struct SiteStats {
   std::size_t roundings = 0, overflows = 0;
   double max_abs = 0, error_squared = 0, value_squared = 0;

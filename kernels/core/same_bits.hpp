@@ -65,7 +65,7 @@ TILE_CONSTANT struct RoundedTimes {
   }
 } rounded_times;
 
-/// 2^x by the same fp32 operations everywhere, for x <= 127.5; 0 below 2^-126.5. What lies beyond has no meaning, and
+/// 2^x by the same fp32 operations everywhere, for x <= 127.5; 0 below 2^-126.5. Results beyond have no meaning, and
 /// the same bits: weights are at most 1 but for rounding, or masked. With n an integer next to x, f = x - n is exact,
 /// |f| <= 1/2, and 2^f is 1 + f q(f) by Horner's rule, q of degree 5 chosen for 2^f. The error is largest where 2^f is
 /// below 1; there it is in ulps, of 2^-24: 1/2 for the last sum; 1/4, 1/32, 1/256 and less than 1/1024 for the sums

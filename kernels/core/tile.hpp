@@ -4,7 +4,7 @@
 //
 // A kernel is a struct template over a Types class with `Args`, `Smem` and
 //   template <class X> static void run(X& b, Smem& s, const Args& a, int head, int x)
-// that reads like the algorithm: no thread index, no layout, no #ifdef. What an executor X offers:
+// that reads like the algorithm: no thread index, no layout, no #ifdef. An executor X offers:
 //
 //   registers   acc(site, Shape<R,C>)  row(site, Shape<R>, x)  partial(site, Shape<R>)
 //               rows(site, f, rows...)  load_row / load_col / store_row
@@ -100,7 +100,7 @@ struct Two {
   B b;
 };
 
-/// What a site holds; a contract gives each role a format.
+/// The kind of value that a site holds; a contract gives each role a format.
 enum class Role : unsigned char { operand, gate, accumulator, output };
 
 /// The sites of a kernel form and the format of each: a constexpr policy on the device, the start of a run-time one
@@ -246,7 +246,7 @@ struct Visibility {
   }
 };
 
-/// What every executor's Types class provides.
+/// The types of every executor's Types class.
 template <class B>
 concept ExecutorTypes = requires {
   typename B::Real;

@@ -1,5 +1,5 @@
 #pragma once
-// What the launch code of the softmax rooms shares on the device.
+// Shared launch code of the softmax rooms on the device.
 #include <type_traits>
 #include <vector>
 
@@ -38,7 +38,7 @@ inline int decode_tile(const Problem&, Format precision) {
   return precision == Format::fp64 ? AttentionTiles<Format::fp64>::decode_tile
                                    : AttentionTiles<Format::bf16>::decode_tile;
 }
-/// Of a form whose gradients are wanted where the problem has cotangents.
+/// The obstacle of a form whose gradients are wanted where the problem has cotangents, or "".
 inline std::string attention_obstacle(const Problem& problem, Format precision) {
   const AttentionShape shape(problem);
   if (precision != Format::e4m3) return device_dim_obstacle(shape.key_dim, shape.value_dim, precision);
@@ -116,7 +116,7 @@ class CudaAttentionDevice : public CudaDevice<P> {
   }
 };
 
-/// A pass over tiles: who runs it, rows and keys of a tile, and how many blocks are to fit on a multiprocessor.
+/// A pass over tiles: its executor, rows and keys of a tile, and how many blocks are to fit on a multiprocessor.
 template <class B, int Rows, int Keys, int Stages, int MinBlocks>
 struct TilePass {
   using Executor = B;
@@ -131,7 +131,7 @@ struct WarpgroupGradientPass : TilePass<B, Rows, Keys, Stages, 1> {
   using Program = OnWarpgroups<Kernel>;
 };
 
-/// Of decoding.
+/// The tiles of decoding.
 template <class P, int D>
 struct DecodeTiles {
   using Shapes = AttentionTiles<P::precision>;

@@ -63,7 +63,7 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-/// Of all sequences of a pack, or of one array alone.
+/// The request for the memory of one array: served for all sequences of a pack together, or alone.
 struct DeviceArray::Allocation : pack::Request {
   DeviceArray& array;
   explicit Allocation(DeviceArray& a) : array(a) {}

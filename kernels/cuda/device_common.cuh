@@ -341,7 +341,7 @@ struct RegisterOps {
     return p.total();
   }
 
-  /// Of shared tiles, the sums of each row in the order of an accumulator's.
+  /// The dot product of each row of two shared tiles, summed in the order of an accumulator's.
   template <class St, class X, class Y>
   requires requires(const X& x) { x.raw; }
   TILE_FN auto dot(St st, const X& x, const Y& y) {

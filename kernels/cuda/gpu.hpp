@@ -56,7 +56,7 @@ const GpuForm* find_gpu_form(std::string_view room, std::string_view form);
 
 /// Why that problem cannot run on a device as that form in that precision (device or not), or "".
 std::string gpu_obstacle(std::string_view room, std::string_view form, const Problem& problem, Format precision);
-/// What the device answers; nothing if there is no device, or there is an obstacle. Throws DeviceError.
+/// The device's answer; nothing if there is no device, or there is an obstacle. Throws DeviceError.
 std::optional<Answer> run_on_gpu(std::string_view room, std::string_view form, const Problem& problem,
                                  Format precision);
 /// The answers to the problems of a batch (kernels/core/pack.hpp), their sequences packed in every launch: each the

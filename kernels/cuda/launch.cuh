@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(Block::threads, MinBlocks)
   Kernel::run(block, *reinterpret_cast<typename Kernel::Smem*>(memory), args, head, x);
 }
 
-/// What a pack launches of a sequence, on the device. Arguments may hold tensor maps, which are fenced in lines of 128.
+/// The part of a pack's launch for one sequence, on the device. Tensor maps in arguments are fenced in lines of 128.
 template <class Args, class Grid>
 struct alignas(128) PackedSequence {
   Args args;

@@ -38,7 +38,7 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
     return __syncthreads_or(a);
   }
 
-  /// What lies beyond the array's rows and columns reads as zero. Columns are a multiple of 16 bytes: the launch
+  /// Elements beyond the array's rows and columns read as zero. Columns are a multiple of 16 bytes: the launch
   /// checks.
   template <class Tl>
   TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
@@ -63,7 +63,7 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
                    : "memory");
     }
   }
-  /// What `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.
+  /// Values that `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.
   template <class St, int R, int C>
   TILE_FN auto load_acc(St, Shape<R, C>, const In& g, int head, int row0, int col0 = 0) {
     using E = Element<format_at<P, St>>;

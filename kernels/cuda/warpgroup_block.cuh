@@ -39,7 +39,7 @@ struct WarpgroupBarriers {
   std::uint64_t full[max_pipeline_stages], empty[max_pipeline_stages];
 };
 
-/// What does not depend on the role.
+/// The types that do not depend on the role.
 template <class P_, int Groups_>
 struct WarpgroupBlock {
   using P = P_;
@@ -76,7 +76,7 @@ struct WarpgroupProducer {
   std::uint64_t* filling;
   TILE_FN explicit WarpgroupProducer(WarpgroupBarriers& b) : barriers(b), filling(&b.first) {}
 
-  /// What lies beyond the array reads as zero.
+  /// Elements beyond the array read as zero.
   template <class Tl>
   TILE_FN void load(Tl& t, const CUtensorMap& map, int head, int row0, int col0 = 0) {
     barrier_expect(*filling, sizeof(t.raw));

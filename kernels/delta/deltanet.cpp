@@ -50,7 +50,7 @@ constexpr Mutant mutants[] = {
     {"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"},
 };
 
-/// Of its own program: those that it shares answer as the other form's.
+/// Faults of its own program: the shared ones answer as the other form's.
 constexpr Mutant neumann_mutants[] = {
     {"sum_of_powers", "a factor adds I + A where I - A is due: the inverse of I - A", "catalogue"},
     {"last_power_dropped", "the product ends a factor early: paths of half a chunk's writes and more are lost",

@@ -9,7 +9,7 @@
 
 namespace assay::tile {
 
-/// What the passes need of every chunk. Blocks are chunks.
+/// The inverse, reads, writes and totals that the passes need of every chunk. Blocks are chunks.
 template <ExecutorTypes B, Size C, Size DK>
 struct ChannelSystem {
   struct Args {

@@ -15,7 +15,7 @@
 //   X = lower(Y E^T) o Gamma,   F = -strict_lower(dV E^T) o Gamma'
 //   dQ = a o Y S^T - b o Y M^T + X diag(eta) K,   dP = -a' o dV S^T + b' o dV M^T + F diag(eta) K
 //   dK = eta o H,   deta = rowsum(H o K),   H = X^T Q + F^T P + (g o E) G^T - (r o E) N^T
-// What Gamma sums, beta_l rho_lj and beta_l m_l, gets its gradient through the transposed recurrence
+// The summands of Gamma, beta_l rho_lj and beta_l m_l, get their gradient through the transposed recurrence
 //   D_lj = dGamma_lj + dGamma'_{l+1,j} + alpha_{l+1} D_{l+1,j},   and likewise d_l from db and db'
 //   dbeta_l = sum_j D_lj rho_lj + d_l m_l,   dlog_alpha_l = alpha_l (sum_j D_lj Gamma'_lj + d_l b'_l) + ...
 // and a product of gates, times its cotangent, is a term of the gradient of the log of every gate it contains.
@@ -28,7 +28,7 @@
 
 namespace assay::tile {
 
-/// What every chunk weighs its tokens and what it carries with; the totals DK times for each chunk.
+/// The weights of every chunk's tokens and the factors of what it carries; the totals DK times for each chunk.
 template <class Row>
 struct MomentumRows {
   Row a, b, late_a, late_b, g, r, total_a, total_b, total_m;
@@ -261,7 +261,7 @@ struct LogDomainWeights {
     sum.fold(b.row("dlog"_s, Shape<C>{}, 1), x);
     return sum.total();
   }
-  /// Of both triangles: beyond the end nothing decays, and the scan leaves sums of columns from the diagonal down.
+  /// Sums of the columns of both triangles: nothing decays beyond the end; the scan sums from the diagonal down.
   template <class Ex, class Args, class X>
   TILE_FN static auto column_sums(Ex& b, GradientSmem& s, const Args& a, int head, const X& x, const X& late) {
     b.put(s.now, x);
@@ -494,7 +494,7 @@ struct MomentumPass {
   }
 };
 
-/// What the queries read. Blocks are pairs of a chunk and DV columns of the values, in this order.
+/// The outputs that the queries read. Blocks are pairs of a chunk and DV columns of the values, in this order.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct MomentumOutputs {
   using Real = typename B::Real;
@@ -546,7 +546,7 @@ struct MomentumOutputs {
   }
 };
 
-/// What the cotangents of the outputs give those of the errors, the state and the momentum. Blocks as of the outputs.
+/// Cotangents of the errors, the state and the momentum, from those of the outputs. Blocks as of the outputs.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct MomentumReads {
   using Real = typename B::Real;
@@ -824,7 +824,7 @@ struct MomentumGradients {
     b.put(s.Fp, F);
     b.sync();
   }
-  /// What queries read of the state, of the momentum, and of the chunk: dQ, and the terms of a and of b.
+  /// Stores dQ, through the state, the momentum and the chunk; returns the terms of a and of b.
   template <class Ex, class Keys>
   TILE_FN static auto store_queries(Ex& b, Smem& s, const Args& a, const Place& at, const Keys& q) {
     auto dQ = b.abt("dQ"_s, s.Y, s.S);

@@ -93,7 +93,7 @@ class DrawBlock {
   DRAW_FN Rounder span(St site, std::uint64_t n) {
     return span(format_at(site), n);
   }
-  /// Of columns that each thread goes along by itself, all from the same word: the state of the count.
+  /// The state of the count of words, for columns that each thread goes along by itself, all from the same word.
   DRAW_FN std::uint64_t words() const { return words_; }
   DRAW_FN void go_back(std::uint64_t words) { words_ = words; }
 
@@ -234,7 +234,7 @@ class DrawBlock {
         last(j, s, tile::Last{});
     });
   }
-  /// What is loaded in a step lands ST - 1 steps later, in the order of the loads.
+  /// Loads of a step land ST - 1 steps later, in the order of the loads.
   template <Size ST, class P, class C>
   DRAW_FN void pipeline(Shape<ST>, int n, P&& produce, C&& consume) {
     constexpr int held = ST > 1 ? int{ST} : 2;
@@ -485,8 +485,8 @@ class DrawBlock {
   }
   template <Size R, Size C, int K>
   DRAW_CALL void multiply(Rounder r, double* c, const double* own_a, Factor fa, Factor fb, int step, bool exact) const;
-  /// sum(j) += sum_{first <= k < end} a[k] b[k, column(j0 + j)], each product added by itself. Of exact products a
-  /// fused one has the same bits.
+  /// sum(j) += sum_{first <= k < end} a[k] b[k, column(j0 + j)], each product added by itself. A fused sum of exact
+  /// products has the same bits.
   template <bool Exact, class Mine, int N>
   DRAW_FN static void add_products(double (&sum)[N], const double* a, const double* near_b, int j0, int first,
                                    int end) {
@@ -582,7 +582,7 @@ DRAW_FN void DrawAcc<R, C>::zip(St site, F f, X& x, const Rw&... rw) {
     }
   b->template round_own<R, C>(b->span(site, R * C), v);
 }
-/// Of equals the first column's, and no NaN but the first column's.
+/// The largest of each row: the first column's among equals, and no NaN but the first column's.
 template <Size R, Size C>
 DRAW_FN DrawRow<R> DrawAcc<R, C>::row_max() const {
   DrawRow<R> m;

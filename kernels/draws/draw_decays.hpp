@@ -66,7 +66,7 @@ DRAW_FN DrawRow<R> DrawBlock::decay_total(St site, Shape<R>, const RowIn& g, int
 
 // ---- and their adjoints.
 
-/// Row r sums z(i, j) over j < r <= i - lag. Of every r, from the last one down, the words alternate: a sum of its
+/// Row r sums z(i, j) over j < r <= i - lag. The words of every r, from the last one down, alternate: a sum of its
 /// column, then of its row.
 template <class St, class Src>
 DRAW_FN DrawRow<Src::rows> DrawBlock::gates_of_ratios(St site, Src& z, int lag) {

@@ -38,7 +38,7 @@ struct DrawArray {
   DrawArray(int h, int r, int c, const std::vector<double>& values) : heads(h), rows(r), cols(c), memory(count()) {
     memory.upload(values);
   }
-  /// What draws share, and do not write.
+  /// An array that draws share, and do not write.
   DrawArray(int h, int r, int c, Memory shared) : heads(h), rows(r), cols(c), memory(std::move(shared)) {}
   std::size_t count() const {
     return static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);

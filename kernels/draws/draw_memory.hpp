@@ -65,7 +65,7 @@ class Bytes {
 
  private:
 #if defined(__CUDACC__)
-  /// What is freed stays with this process: draws ask for the same sizes again and again.
+  /// Keeps freed memory with this process: draws ask for the same sizes again and again.
   static void keep_pool() {
     static const bool kept = [] {
       cudaMemPool_t pool;
@@ -83,7 +83,7 @@ class Bytes {
 class Memory {
  public:
   explicit Memory(std::size_t count) : bytes_(count * sizeof(double)), count_(count) {}
-  /// Of numbers that several draws read at a time, which go up once: as long as one has them, they are where they are.
+  /// The memory of numbers that several draws read at a time: uploaded once, and kept as long as one draw has them.
   static Memory of(const std::vector<double>& values) {
     static std::mutex guard;
     static std::map<const double*, std::weak_ptr<void>> present;
@@ -128,7 +128,7 @@ class Indices {
 };
 
 #if defined(__CUDACC__)
-/// Of a launch: as many as fill the device twice.
+/// The number of blocks of a launch: as many as fill the device twice.
 inline int blocks_at_once() {
   static const int count = [] {
     int of_device = 0;

@@ -28,7 +28,7 @@ DRAW_HD std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) {
 
 // ---- rounding
 
-/// What one rounding routine needs to know of a format: reference/core/rounding.cpp says what each is for.
+/// The numbers that one rounding routine needs of a format: reference/core/rounding.cpp says what each is for.
 struct Grid {
   double lowest_binade, highest_binade, spacing, aligner, lowest_dither, max_finite, beyond, at_infinity;
   int narrow;                      ///< or a double needs no rounding
@@ -114,7 +114,7 @@ struct Rounder {
   const Grid* grid;     ///< null: nothing is rounded
   std::uint64_t start;  ///< of words: seed + (base + 1) times the step of random_word
   Rounding rounding;
-  // Of numbers whose exponent is in these, as doubles have it, random rounding is a sum of integers.
+  // Random rounding is a sum of integers for numbers whose exponent is in these, as doubles have it.
   unsigned first_normal, normals;
   int dropped;  ///< bits of a double below the last one of the format
 

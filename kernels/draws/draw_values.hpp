@@ -1,9 +1,9 @@
 #pragma once
-// What an executor for draws holds: tiles in memory that all threads of a block share; accumulators, rows and columns
-// dealt out to the threads, every element to one. Four threads have a row of an accumulator, as on tensor cores: lane l
-// columns 2l and 2l + 1 of every eight, so that a sum kept as four partial ones needs no exchange. A row's number is
-// with all four of its threads, a column's with all that have an element of it. On the CPU a block is one thread that
-// has everything: the same code, for tests.
+// The values of an executor for draws: tiles in memory that all threads of a block share; accumulators, rows and
+// columns dealt out to the threads, every element to one. Four threads have a row of an accumulator, as on tensor
+// cores: lane l columns 2l and 2l + 1 of every eight, so that a sum kept as four partial ones needs no exchange. A
+// row's number is with all four of its threads, a column's with all that have an element of it. On the CPU a block is
+// one thread that has everything: the same code, for tests.
 #include <cmath>
 #include <type_traits>
 

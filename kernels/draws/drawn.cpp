@@ -25,13 +25,13 @@ int draws_at_once(const KernelForm& form, const Problem& problem) {
 }
 
 Answer draw(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-  // What passes through sites is counted, and a tensor core emulated, on the CPU alone.
+  // Only the CPU counts the values that pass through sites, and emulates a tensor core.
   const bool plain =
       policy.stats == nullptr && policy.asked == nullptr && tile::TensorCoreEmulation::current() == nullptr;
   if (const KernelForm* elsewhere = plain ? form_elsewhere(form, problem) : nullptr; elsewhere != nullptr) {
     try {
       return elsewhere->run(problem, policy, tile);
-    } catch (const NotDrawn&) {  // its bits are those of the CPU: whoever runs it
+    } catch (const NotDrawn&) {  // its bits are the CPU's, on any device
     }
   }
   return form.run(problem, policy, tile);

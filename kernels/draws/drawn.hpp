@@ -1,5 +1,5 @@
 #pragma once
-// Who runs the draws of a form: the CPU executor, or another that has its bits and is faster.
+// The executor that runs the draws of a form: the CPU's, or another that has its bits and is faster.
 #include <cstddef>
 
 #include "kernels/core/kernel_room.hpp"

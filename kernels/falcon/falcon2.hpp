@@ -146,7 +146,7 @@ struct ChannelGainBackward {
   }
 };
 
-/// What the programs below share: the chunk's decays, without those beyond its end, and its Gram matrices.
+/// The shared parts of the programs below: the chunk's decays, without those beyond its end, and its Gram matrices.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelRule {
   struct Inputs {
@@ -302,7 +302,7 @@ struct ChannelDeltaOutputs {
   }
 };
 
-/// What the cotangents of a chunk's outputs give its writes: one block per chunk and DV value columns.
+/// Cotangents of a chunk's writes, from those of its outputs: one block per chunk and DV value columns.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelDeltaReads {
   using Rule = ChannelRule<B, C, DK, DV>;

@@ -22,7 +22,7 @@ std::string renormalized_obstacle(const Problem& problem) {
   return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
 }
 
-/// Of its own programs: those that it shares answer as the other form's.
+/// Faults of its own programs: the shared ones answer as the other form's.
 constexpr Mutant renormalized_mutants[] = {
     {"step_not_renormalized", "the rule without decays takes eta, not eta / gamma", "FALCON Alg 10 line 4"},
     {"values_over_own_decay", "values are divided by the products that include their own token's decay",

@@ -19,7 +19,7 @@ namespace assay::tile {
 
 inline constexpr SiteTable falcon2_lite_sites = gated_delta_sites.with(falcon_gain_site_list);
 
-/// What both passes read.
+/// The inputs that both passes read.
 template <ExecutorTypes B>
 struct RenormalizedInputs {
   typename B::In q, x, v;
@@ -255,7 +255,7 @@ struct RenormalizedBackward {
     b.mma(dQ, s.M, X);
     b.store("part"_s, a.dq, at.part, at.row0, dQ);
   }
-  /// Of the products of decays.
+  /// Stores the gradients of the logs of decays, through the products of decays.
   template <class Ex, class State, class Values, class Row>
   TILE_FN static void gradients_of_decays(Ex& b, Smem& s, const Args& a, const Place& at, State& S, State& G, Values& Y,
                                           const Row& of_values, const Row& step, const Row& ds) {

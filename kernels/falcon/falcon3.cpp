@@ -66,7 +66,7 @@ constexpr auto mutants = joined(
         Mutant{"dlog_decay_without_state", "dlog_decay without the term of the carried state <S, G>", "fla#1142"},
         Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"}});
 
-/// Of its own programs: those that it shares answer as the other form's.
+/// Faults of its own programs: the shared ones answer as the other form's.
 constexpr Mutant tensor_mutants[] = {
     {"step_not_renormalized", "features take eta, not eta / gamma", "FALCON (4.15)"},
     {"values_over_own_decay", "values are divided by the products that include their own token's decay",

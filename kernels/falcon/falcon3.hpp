@@ -128,8 +128,8 @@ struct BatchGainBackward {
   }
 };
 
-/// Of every tile: T, and running products of its decays up to a row's read, up to before its residual, from its write
-/// to the end, and of all.
+/// The system of every tile: T, and running products of its decays up to a row's read, up to before its residual, from
+/// its write to the end, and of all.
 template <ExecutorTypes B>
 struct BatchSystems {
   typename B::In inverse;
@@ -176,7 +176,7 @@ struct BatchSystem {
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.X, a.in.x, head, row0); },
         [&](int, int) {
-          // Of the parts of a window the first one reads for all.
+          // The first of the parts of a window reads for all.
           b.store_row("decay"_s, a.to_row, head, row0,
                       rows.leads(tile) ? b.decay_prefix("decay"_s, Shape<C>{}, gamma, head, row0)
                                        : b.row("decay"_s, Shape<C>{}, 0));
@@ -319,7 +319,7 @@ struct BatchOutputs {
   }
 };
 
-/// What the cotangents of a tile's outputs give its writes: one block per tile and DV value columns.
+/// Cotangents of a tile's writes, from those of its outputs: one block per tile and DV value columns.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct BatchReads {
   struct Args {

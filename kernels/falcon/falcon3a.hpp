@@ -99,7 +99,7 @@ struct WindowGainBackward {
   }
 };
 
-/// What every chunk adds to the state. Blocks are pairs of a chunk and DV columns of the values, here and below.
+/// The sum that every chunk adds to the state. Blocks: pairs of a chunk and DV value columns, here and below.
 template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowUpdates {
   struct Args {
@@ -145,7 +145,7 @@ struct WindowUpdates {
   }
 };
 
-/// What the queries read.
+/// The outputs that the queries read.
 template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct WindowOutputs {
   struct Args {
@@ -286,7 +286,7 @@ struct WindowRowGradients {
     int head, part, row0;
   };
 
-  /// Of the sums over rows and columns of the terms, and of what is read of the state and written to it.
+  /// Stores the gradients of weights and decays: sums over rows and columns of the terms, and the state's part.
   template <class Ex, class Row>
   TILE_FN static void store_weights_and_decays(Ex& b, Smem& s, const Args& a, const Place& at, const Row& read,
                                                Row of_state) {

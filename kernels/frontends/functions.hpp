@@ -58,7 +58,7 @@ struct Gate {
     const T g = unlimited(x);
     return has_minimum && g < minimum ? minimum : g;
   }
-  /// Of x.
+  /// The gradient of x.
   TILE_FN T gradient(T x, T log_factor, T dg) const {
     const T factor = natural_exponential(log_factor);
     if (kind == GateKind::bounded) return factor * of_bounded(factor * x, dg);
@@ -80,7 +80,7 @@ struct Gate {
   TILE_FN T of_bounded(T y, T dg) const { return bound * sigmoid_of(y) * sigmoid_of(-y) * dg; }
 };
 
-/// What a row is divided by, of its squares n^2.
+/// The divisor of a row, from its squares n^2.
 enum class NormKind { root, sum, max };
 
 template <class T>

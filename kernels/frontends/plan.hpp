@@ -32,7 +32,7 @@ inline constexpr std::string_view front_end_params[] = {
     "l2_eps",       "dt_softplus",        "dt_min",           "dt_max",      "has_maximum",
     "state_layout", "state_every",        "checkpoint_every", "layout"};
 
-/// What the room's own launches are given, without what front ends make.
+/// The problem that the room's own launches get, without the inputs and parameters of front ends.
 inline Problem recurrence_of(const Problem& problem) {
   Problem plain = problem;
   for (const std::string_view name : front_end_inputs) plain.inputs.erase(std::string(name));

@@ -88,7 +88,7 @@ struct WrittenValues {
   }
 };
 
-/// Of steps and their rate, from those of log decays and of what is written. Blocks are R tokens.
+/// Gradients of steps and their rate, from those of log decays and of written values. Blocks are R tokens.
 template <ExecutorTypes B, Size R, Size D>
 struct StepGradients {
   using Real = typename B::Real;

@@ -84,7 +84,7 @@ Answer with_tile(AttentionTile tile, F f) {
   return f.template operator()<run_time::rows, run_time::forward_keys, run_time::keys>();
 }
 
-/// Of decoding: `step` keys to a step, at least `span` to a split.
+/// The tiles of decoding: `step` keys to a step, at least `span` to a split.
 template <class T, Size D>
 struct HostDecodeTiles {
   using Executor = HostBlock<T>;

@@ -43,7 +43,7 @@ HostRow<T, R> decay_scan(HostBlock<T>& b, St, const HostRow<T, R>& x, const type
   }
   return o;
 }
-/// What cotangents of decay_scan without lag (`now`) and with lag 1 (`late`) give the rows that it sums:
+/// The gradients of the summed rows, from cotangents of decay_scan without lag (`now`) and with lag 1 (`late`):
 /// d(l) = sum_{i >= l} (now(i) + late(i + 1)) prod_{l < r <= i} exp(g_r).
 template <class T, class St, class Dst, class Src>
 void decay_scan_adjoint(HostBlock<T>& b, St, Dst& d, Src& now, Src& late, const typename HostBlock<T>::RowIn& g,

@@ -63,12 +63,12 @@ class HostDevice {
     x.data.assign(values.begin(), values.end());
     return x;
   }
-  /// What a kernel writes at a site.
+  /// An array that a kernel writes at a site.
   template <FixedString Site>
   Values result(int heads, int rows, int cols) const {
     return {heads, rows, cols};
   }
-  /// And one that not all of it is written of.
+  /// An array that a kernel writes only in part.
   template <FixedString Site>
   Values zeros(int heads, int rows, int cols) const {
     return input<Site>({}, "", heads, rows, cols);
@@ -94,7 +94,7 @@ class HostDevice {
   T scale(const RecurrenceShape& shape, const Problem& problem) const {
     return gate<"scale">(parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(shape.key_dim))));
   }
-  /// Of a site.
+  /// The format of a site.
   template <FixedString Site>
   Format format() const {
     return policy_.sites.at(Site.view());

@@ -15,7 +15,7 @@ inline namespace ASSAY_EXECUTORS {
 struct HostLaunch : pack::Request {
   const Policy& policy;
   int items;
-  RunSizes sizes;  ///< of whoever launches
+  RunSizes sizes;  ///< of the launching thread
   void (*run)(const HostLaunch& launch, int item, std::uint64_t stream);
 };
 

@@ -90,7 +90,7 @@ class HostMemory : public HostProducts<T> {
         g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)] = v[idx(r * width + c)];
   }
 
-  /// What `store` wrote, zeros beyond the array.
+  /// Reads the values that `store` wrote, zeros beyond the array.
   template <class St, Size R, Size C>
   Acc<R, C> load_acc(St st, Shape<R, C> shape, const In& g, int head, int row0, int col0 = 0) {
     auto a = acc(st, shape);

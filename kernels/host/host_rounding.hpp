@@ -1,5 +1,5 @@
 #pragma once
-// What HostBlock's verbs stand on: every value is rounded at a named site as the policy says, and shared tiles remember
+// The base of HostBlock's verbs: every value is rounded at a named site as the policy says, and shared tiles remember
 // who touched them since the last barrier.
 #include <cmath>
 #include <limits>

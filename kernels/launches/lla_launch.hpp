@@ -1,6 +1,6 @@
 #pragma once
-// What the launch code of local linear attention shares between the CPU and the device: its options, and what
-// conjugate gradients cannot solve. No formula of the room is here.
+// Launch code of local linear attention that the CPU and the device share: its options, and the systems that conjugate
+// gradients cannot solve. No formula of the room is here.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,5 @@
 #pragma once
-// What the launch code of the recurrences shares, on the host: how a problem's heads lie in memory, and the choice of a
+// Shared launch code of the recurrences, on the host: how a problem's heads lie in memory, and the choice of a
 // compiled size. No formula of any room is here.
 #include <algorithm>
 #include <charconv>
@@ -91,7 +91,7 @@ inline std::string key_dim_obstacle(const Problem& problem) {
 struct ChunkSize {
   int tokens, dim;
 };
-/// Of tile shape `tile` (64, 32 or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
+/// A chunk of shape `tile` (64, 32 or 16) and the smallest compiled dimension that holds K and, up to the largest, V.
 inline ChunkSize chunk_size(const RecurrenceShape& shape, int tile) {
   const int d = std::max(shape.key_dim, std::min(shape.value_dim, max_head_dim));
   return {tile == 1 ? 32 : tile == 2 ? 16 : 64, key_dim(d)};

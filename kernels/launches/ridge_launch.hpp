@@ -1,5 +1,5 @@
 #pragma once
-// What the launch code of the ridge regressions shares, on the host: how a problem's heads lie in memory, and how
+// Shared launch code of the ridge regressions, on the host: how a problem's heads lie in memory, and how
 // far its systems are to be solved. No formula of any room is here.
 #include <algorithm>
 #include <cmath>

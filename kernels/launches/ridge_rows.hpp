@@ -18,7 +18,7 @@ struct RidgeRows {
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = given.data[place(given, i)];
     return numbers;
   }
-  /// What the gradients of all those are together: each given number has the sum, in T, over what it stands for.
+  /// The gradient of the given numbers, from those of all: each has the sum, in T, over all that it stands for.
   template <class T>
   Array gradient(const Problem& problem, const std::vector<T>& numbers) const {
     const Array& given = problem.inputs.at("lambda");

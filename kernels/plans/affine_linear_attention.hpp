@@ -7,8 +7,8 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the value
-/// columns of a block, and who runs it. Vectors are arrays of one row.
+/// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the
+/// value columns of a block, and its executor. Vectors are arrays of one row.
 template <class Tiles, class Device>
 struct TiltPlan {
   using B = typename Tiles::Executor;

@@ -7,8 +7,8 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps. `Tiles`: rows of a chunk, the compiled dimension, the stages of a pass, and who
-/// runs it, on chunks and on states.
+/// The inputs and results of a forward pass. `Tiles`: rows of a chunk, the compiled dimension, the stages of a pass,
+/// and its executors, on chunks and on states.
 template <class Tiles, class Device>
 struct AffineMesaPlan {
   using B = typename Tiles::Executor;
@@ -126,7 +126,7 @@ struct AffineMesaPlan {
             mean_k.row_in(), mean_v.row_in(), in.ridge_unit.row_in(), in.count.row_in(), in.template limits<B>(),
             group,           kv_heads};
   }
-  /// Of R rows after every chunk.
+  /// Launches the pass backward over the adjoint states, of R rows after every chunk.
   template <class Executor, Size R, bool Wide>
   void carry_back(std::uint64_t number, const Values& start, const Values& add, Values& all) const {
     device.template launch<AdjointStates<Executor, R, D, stages, Wide>, Executor>(

@@ -1,6 +1,6 @@
 #pragma once
-// What the plans of the softmax rooms share (kernels/host/attention_device.hpp): operands and their units, the order of
-// tiles, and decoding with split keys.
+// Shared parts of the plans of the softmax rooms (kernels/host/attention_device.hpp): operands and their units, the
+// order of tiles, and decoding with split keys.
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -78,7 +78,7 @@ auto tiles_of(const Device& device, const typename Device::Values& x) {
 /// The arrays of a decoding problem, and the blocks of its two launches: the query rows of all heads that share a
 /// key/value head, in tiles, against every split of the keys; then these tiles in blocks of columns. `Tiles`: rows of a
 /// tile, keys of a step and at least of a split, columns of a block that merges, how many parts it merges at once, the
-/// compiled dimension, and who runs them.
+/// compiled dimension, and their executor.
 template <class Tiles, class Device>
 struct DecodePlan {
   using B = typename Tiles::Executor;
@@ -99,7 +99,7 @@ struct DecodePlan {
         columns(ceil_div(s.value_dim, Tiles::merged)),
         o(on.template result<"out">(s.kv_heads, in.rows, s.value_dim)) {}
 
-  /// What every split leaves of its rows.
+  /// The partial results that every split leaves of its rows.
   template <FixedString Site>
   Values parts(int cols) const {
     return device.template result<Site>(shape.kv_heads * splits, in.rows, cols);

@@ -6,9 +6,9 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps, and what a backward one computes if gradients are wanted. `Tiles`: tokens of a
-/// chunk, the compiled key dimension, the value columns of a block, in a pass over the states and in what is done for
-/// all chunks at once, the stages of a pass, and who runs them. Launches 1 and 4, the passes, are the room's own.
+/// The inputs and results of a forward pass, and the results of a backward one if gradients are wanted. `Tiles`: tokens
+/// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states and in the work for
+/// all chunks at once, the stages of a pass, and their executor. Launches 1 and 4, the passes, are the room's own.
 template <class Tiles, class Device>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
@@ -64,7 +64,7 @@ struct ChannelPlan {
         2, heads, of_chunks,
         {x.q.in(), x.k.in(), u.in(), states.in(), log_decay.in(), scale.row_in(), o.out(), group, shared, blocks});
   }
-  /// What the cotangents of o give those of the states and of what is written.
+  /// Computes the cotangents of the states and of the written rows from those of o.
   void read_backward() {
     device.template launch<ChannelReads<B, C, D, DV>, B>(3, heads, of_chunks,
                                                          {x.q.in(), x.k.in(), cotangents.o.in(), log_decay.in(),

@@ -61,9 +61,9 @@ struct SumGradients {
   }
 };
 
-/// A set of sums: what its forward pass reads and keeps, and its backward one, if gradients are wanted. `Tiles`: tokens
-/// of a chunk, the compiled key dimension, the value columns of a block, the stages of a pass, and who runs them.
-/// `Divided`: o holds sums that a denominator will divide.
+/// A set of sums: inputs and results of its forward pass, and of its backward one, if gradients are wanted. `Tiles`:
+/// tokens of a chunk, the compiled key dimension, the value columns of a block, the stages of a pass, and who runs
+/// them. `Divided`: o holds sums that a denominator will divide.
 template <class Tiles, bool Decays, bool Divided, class Device>
 struct SumsPlan {
   using B = typename Tiles::Executor;

@@ -45,7 +45,7 @@ Arrays deltanet_gradients(const Device& device, const RecurrenceShape& shape, co
 }
 
 /// `Tiles` says how many tokens a chunk has, the value columns of a block in each program (0 `output_values`: outputs
-/// on the way of the forward pass), and who runs them; `Systems` is the executor of the triangular systems.
+/// on the way of the forward pass), and their executor; `Systems` is the executor of the triangular systems.
 template <class Tiles, class Device>
 Answer deltanet_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;

@@ -52,7 +52,7 @@ Arrays falcon2_gradients(const Device& device, const RecurrenceShape& shape, con
   return gradients;
 }
 
-/// `Tiles`: tokens of a chunk, the compiled key dimension, the value columns of a block, and who runs it.
+/// `Tiles`: tokens of a chunk, the compiled key dimension, the value columns of a block, and its executor.
 template <class Tiles, class Device>
 Answer falcon2_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;

@@ -8,9 +8,9 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps, by ratios of decays or (`Renormalized`) by the published form. `Tiles`: rows of
-/// a tile, the compiled key dimension, the value columns of a block, in a pass over all tiles and in what is done for
-/// all at once, the stages of a pass, and who runs them.
+/// The inputs and results of a forward pass, by ratios of decays or (`Renormalized`) by the published form. `Tiles`:
+/// rows of a tile, the compiled key dimension, the value columns of a block, in a pass over all tiles and in the work
+/// for all at once, the stages of a pass, and their executor.
 template <class Tiles, bool Renormalized, class Device>
 struct BatchPlan {
   using B = typename Tiles::Executor;

@@ -7,8 +7,8 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps. `Tiles`: tokens of a chunk, the compiled key dimension, the value columns of a
-/// block, the stages of a pass, and who runs them.
+/// The inputs and results of a forward pass. `Tiles`: tokens of a chunk, the compiled key dimension, the value columns
+/// of a block, the stages of a pass, and their executor.
 template <class Tiles, class Device>
 struct WindowPlan {
   using B = typename Tiles::Executor;

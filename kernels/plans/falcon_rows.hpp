@@ -1,5 +1,5 @@
 #pragma once
-// What the plans of FALCON's rooms read besides their rule's arrays: features from keys, step sizes and the gates
+// The inputs of the plans of FALCON's rooms besides their rule's arrays: features from keys, step sizes and the gates
 // around them.
 #include <vector>
 
@@ -20,11 +20,11 @@ struct FalconKeys {
 
   /// The first row that writes.
   int first() const { return options.next_latent && options.sequence_start ? 1 : 0; }
-  /// What the keys write: themselves, or one row later,
+  /// The features that the keys write: the keys themselves, or those one row later.
   std::vector<double> features(const Problem& problem) const {
     return options.next_latent ? next_latent_features(problem, head_size(), row()) : problem.inputs.at("k").data;
   }
-  /// on a device.
+  /// The same features on a device.
   template <class Device>
   typename Device::Values features(const Device& device, const Problem& problem) const {
     return device.template array<"K">(shared, len, key_dim, features(problem));

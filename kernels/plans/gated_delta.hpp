@@ -8,15 +8,15 @@
 
 namespace assay::tile {
 
-/// What a rule predicts with, and when: `lag` decays behind; decays are given as logs or as they are.
+/// The prediction of a rule: `lag` decays behind; decays are given as logs or as they are.
 struct DeltaKind {
   int lag = 0;
   bool logs = true;
 };
 
-/// What a forward pass reads and keeps, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the value
-/// columns of a block, in a pass over the states and in what is done for all chunks at once, the stages of a pass, and
-/// who runs them. `Predicts`: with a key of its own, not the one that is written.
+/// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the
+/// value columns of a block, in a pass over the states and in the work for all chunks at once, the stages of a pass,
+/// and their executor. `Predicts`: with a key of its own, not the one that is written.
 template <class Tiles, bool Predicts, class Device>
 struct GatedDeltaPlan {
   using B = typename Tiles::Executor;
@@ -132,7 +132,7 @@ struct GatedDeltaGradientPlan {
   void backward(const Values& beta, const Values& decay);
   void sum_keys() { device.template sum<"part", "out">(6, dk_parts, key_parts, dk); }
 
-  /// Of q, k, v, p and the initial state.
+  /// The gradients of q, k, v, p and the initial state.
   Arrays gradients() const {
     Arrays all{{"q", device.array_of(dq, {len, K})},
                {"k", device.array_of(dk, {len, K})},

@@ -10,7 +10,7 @@
 namespace assay::tile {
 
 /// The launches of one problem and what passes between them. `Tiles`: rows and keys of a tile, the compiled dimension,
-/// the stages of a pass, and who runs it.
+/// the stages of a pass, and its executor.
 template <class Tiles, bool Raw, class Device>
 class LlaPlan {
   using Pass = typename Tiles::Forward;
@@ -110,7 +110,7 @@ class LlaPlan {
     bool blocks;
     auto in_parts() const { return blocks ? parts.in() : whole.in(); }
   };
-  /// Of the keys' gradients: numbers for each query.
+  /// Coefficients of the keys' gradients: numbers for each query.
   struct Coefficients {
     Values f0, f1, s0, kappa, e, row_sum, ny, nx;
   };

@@ -15,9 +15,9 @@ struct LogDomainMomentum {
   using Weights = LogDomainWeights<B, C, D>;
 };
 
-/// What a forward pass reads and keeps, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the value
-/// columns of a block, in a pass over the chunks and in what is done for all at once, the stages of a pass, who runs
-/// them, and how tokens are weighed.
+/// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the
+/// value columns of a block, in a pass over the chunks and in the work for all at once, the stages of a pass, their
+/// executor, and how tokens are weighed.
 template <class Tiles, class Device>
 struct MomentumPlan {
   using B = typename Tiles::Executor;
@@ -139,7 +139,7 @@ struct MomentumPlan {
   }
 
  private:
-  /// Of what blocks and heads share: their parts, or the whole.
+  /// Gradients of the inputs that blocks and heads share: their parts, or the whole.
   struct Gradients {
     Values q, k, p, log_alpha, log_mu, beta, eta;
   };

@@ -5,8 +5,8 @@
 
 namespace assay::tile {
 
-/// What a forward pass reads and keeps. `Tiles`: rows of a chunk, the compiled dimension, the stages of a pass, and who
-/// runs it, on chunks and on states.
+/// The inputs and results of a forward pass. `Tiles`: rows of a chunk, the compiled dimension, the stages of a pass,
+/// and its executors, on chunks and on states.
 template <class Tiles, class Device>
 struct MesaPlan {
   using B = typename Tiles::Executor;

@@ -97,7 +97,7 @@ struct NormalizedPlan {
     if constexpr (Divided) all["final_normalizer"] = as_vector(device, shape, mass->final_state);
     return all;
   }
-  /// Of q, k, the values that were summed and the initial states.
+  /// The gradients of q, k, the values that were summed and the initial states.
   Arrays gradients(const SumGradients<Decays, Device>& d) const {
     const int len = shape.len, K = shape.key_dim, V = shape.value_dim;
     Arrays all{{"q", device.array_of(d.dq, {len, K})},

@@ -5,7 +5,7 @@
 
 namespace assay::tile {
 
-/// What a forward pass keeps for a backward one.
+/// The rows that a forward pass keeps for a backward one.
 template <class Values>
 struct ParallaxRows {
   Values rho, o, vbar, lse, tbar;
@@ -67,7 +67,7 @@ Arrays parallax_gradients(const AttentionInputs<Device>& in, const ParallaxRows<
   return gradients;
 }
 
-/// `Tiles` says what its passes are: who runs each, and how many rows, keys and stages it has. `Covariance`: about an
+/// `Tiles` has its passes: the executor of each, and how many rows, keys and stages it has. `Covariance`: about an
 /// origin of t that follows its mean.
 template <class Tiles, bool Covariance, class Device, class Launch = PlainLaunch>
 Answer parallax_tiled_plan(const Device& device, const AttentionShape& shape, const Problem& problem,

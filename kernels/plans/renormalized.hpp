@@ -49,7 +49,7 @@ Arrays renormalized_gradients(const Device& device, const RecurrenceShape& shape
   return gradients;
 }
 
-/// `Tiles`: tokens of a chunk, the compiled key dimension, the value columns of a block, and who runs it.
+/// `Tiles`: tokens of a chunk, the compiled key dimension, the value columns of a block, and its executor.
 template <class Tiles, class Device>
 Answer renormalized_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;

@@ -1,5 +1,5 @@
 #pragma once
-// What the plans of the ridge regressions read: a problem's systems, and how far they are to be solved.
+// The inputs of the plans of the ridge regressions: a problem's systems, and how far they are to be solved.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-// What changes scores, as launches hand it to tile programs (kernels/programs/scores.hpp): nothing, or the arguments of
-// a problem. Such a problem is that of the program of arguments/programs, whose names it has.
+// Changes of scores, as launches hand them to tile programs (kernels/programs/scores.hpp): none, or the arguments of a
+// problem. Such a problem is that of the program of arguments/programs, whose names it has.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,12 +26,12 @@ struct PlainLaunch {
   PlainScores::Args<B> of_keys() const {
     return {};
   }
-  /// What a score's gradient is multiplied by for that of its product.
+  /// The factor of a score's gradient that gives that of its product.
   template <class Device>
   typename Device::Real slope(const AttentionInputs<Device>& in) const {
     return in.inv_bandwidth();
   }
-  /// And a probe's by, for that of a score.
+  /// The factor of a probe's gradient that gives that of a score.
   template <class Device>
   typename Device::Real bandwidth(const AttentionInputs<Device>& in) const {
     return in.device.template positive_gate<"bandwidth">(in.h);

@@ -51,8 +51,7 @@ Arrays softmax_gradients(const AttentionInputs<Device>& in, const typename Devic
   return gradients;
 }
 
-/// `Tiles` says what its passes are: who runs each, and how many rows, keys and stages it has. `scores`: what changes
-/// them.
+/// `Tiles` has its passes: the executor of each, and how many rows, keys and stages it has. `scores`: their changes.
 template <class Tiles, class Device, class Launch = PlainLaunch>
 Answer softmax_tiled_plan(const Device& device, const AttentionShape& shape, const Problem& problem,
                           const Launch& scores = {}) {

@@ -5,7 +5,7 @@
 
 namespace assay::tile {
 
-/// `Tiles`: tokens of a chunk, value columns of a block, and who runs it.
+/// `Tiles`: tokens of a chunk, value columns of a block, and its executor.
 template <class Tiles, class Device>
 Answer value_averaging_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using B = typename Tiles::Executor;

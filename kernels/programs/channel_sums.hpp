@@ -27,7 +27,7 @@
 
 namespace assay::tile {
 
-/// What every chunk adds to the state, and the decays of the state in it.
+/// The sum that every chunk adds to the state, and the decays of the state in it.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelUpdates {
   struct Args {
@@ -70,7 +70,7 @@ struct ChannelUpdates {
   }
 };
 
-/// What the queries read.
+/// The outputs that the queries read.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelOutputs {
   struct Args {
@@ -283,7 +283,7 @@ struct ChannelGradients {
     }
     b.sync();
   }
-  /// What dQ and dK have of the states, and the terms of their decays.
+  /// The parts of dQ and dK through the states, and the terms of their decays.
   template <class Ex>
   TILE_FN static auto through_states(Ex& b, Smem& s) {
     const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };

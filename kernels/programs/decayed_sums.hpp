@@ -21,7 +21,7 @@
 
 namespace assay::tile {
 
-/// What every chunk adds to the state (forward: left = k, right = v) or to its cotangent (backward: q, dO).
+/// The sum that every chunk adds to the state (forward: left = k, right = v) or to its cotangent (backward: q, dO).
 template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Backward>
 struct ChunkUpdates {
   struct Args {
@@ -114,7 +114,7 @@ struct StatePass {
   }
 };
 
-/// What the queries read; `Divided`: sums that a denominator will divide stay as wide as they are.
+/// The outputs that the queries read; `Divided`: sums that a denominator will divide stay as wide as they are.
 template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Divided>
 struct ChunkOutputs {
   struct Args {

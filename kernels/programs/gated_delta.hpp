@@ -151,7 +151,7 @@ struct GatedDeltaStates {
   }
 };
 
-/// What the queries read.
+/// The outputs that the queries read.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct GatedDeltaOutputs {
   using Real = typename B::Real;
@@ -429,7 +429,7 @@ struct GatedDeltaGradients {
     b.sync();
     return Two<decltype(from_end), decltype(from_read)>{from_end, from_read};
   }
-  /// What the system gives dK, or dp where there are keys of a prediction, and the gates of the ratios in L.
+  /// The system's part of dK, or of dp where there are keys of a prediction, and the gates of the ratios in L.
   template <class Ex, class Scores, class Keys, class Row>
   TILE_FN static auto through_system(Ex& b, Smem& s, const Args& a, const Place& at, Scores& L, Keys& dK,
                                      const Row& to_error, const Row& to_end) {

@@ -1,5 +1,5 @@
 #pragma once
-// What changes scores between their product and their weights, as steps that attention's tile programs take wherever
+// Changes of scores between their product and their weights, as steps that attention's tile programs take wherever
 // they have scores (docs/arguments.md). A program names the kind of scores that it is an instance of; of PlainScores
 // all steps are nothing, so that its bits are those of the program without them.
 //   b_ij = bias_ij - slope_i |c_i - j|           c_i = i + offset; signed: + slope_i (j - c_i)
@@ -121,11 +121,11 @@ struct PlainScores {
 /// Where a bias enters.
 enum class BiasPlace { after_cap, before_cap, before_scale };
 
-/// Scores with arguments. What is not there costs nothing and rounds nothing.
+/// Scores with arguments. A missing argument costs nothing and rounds nothing.
 struct ArgumentScores {
   using Sees = KeyWindows;
-  /// Of queries [heads][rows], of keys [1][keys], of pairs [heads][rows][keys], transposed in passes whose rows are
-  /// keys.
+  /// Arrays of queries [heads][rows], of keys [1][keys], of pairs [heads][rows][keys], transposed in passes whose rows
+  /// are keys.
   template <class B>
   struct Args {
     using Real = typename B::Real;
@@ -148,7 +148,7 @@ struct ArgumentScores {
     return sees;
   }
 
-  /// What d_scale is a sum of, before E, and tanh(t / c).
+  /// The factor whose sum is d_scale, before E, and tanh(t / c).
   template <class A>
   struct Entered {
     A product, tangent;

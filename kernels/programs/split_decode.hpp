@@ -1,5 +1,5 @@
 #pragma once
-// What decoding with split keys shares: how many keys one split has, and loops over the parts that are merged at once.
+// Shared parts of decoding with split keys: how many keys one split has, and loops over the parts merged at once.
 #include <utility>
 
 #include "kernels/core/tile.hpp"

@@ -16,7 +16,7 @@
 
 namespace assay::tile {
 
-/// What both passes share: the chunk's system, its inverse applied to the features and to the values apart.
+/// The shared parts of both passes: the chunk's system, its inverse applied to the features and to the values apart.
 template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct TensorInverse {
   struct Smem {

@@ -13,7 +13,7 @@ struct BatchRows {
   Windows windows;
   int len, height, tokens, ranks, parts;
 
-  /// Of windows of up to `longest` pairs.
+  /// The rows for windows of up to `longest` pairs.
   static constexpr BatchRows of(const Windows& windows, int len, int longest, int height) {
     const int ranks = imax(1, imin(longest, height));
     return {windows, len, height, height / ranks, ranks, imax(1, ceil_div(longest, height))};
@@ -43,7 +43,7 @@ struct BatchRows {
   }
 };
 
-/// What a row of the tiles holds: the pair or the token of that number, or -1.
+/// The number of the pair or the token that a row of the tiles holds, or -1.
 struct PairOfRow {
   BatchRows rows;
   TILE_HD constexpr int operator()(int row) const {
@@ -110,8 +110,8 @@ inline std::string renormalization_obstacle(bool has_floor, int longest) {
   return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
 }
 
-/// What the programs of both forms read. X, V and Q are rows of tiles, weights and decays a number for each; the decay
-/// of a token is in its first row, the others hold 1.
+/// The inputs of the programs of both forms. X, V and Q are rows of tiles, weights and decays a number for each; the
+/// decay of a token is in its first row, the others hold 1.
 template <ExecutorTypes B>
 struct BatchInputs {
   typename B::In q, x, v;

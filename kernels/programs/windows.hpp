@@ -19,7 +19,7 @@ struct Windows {
   }
 };
 
-/// What the programs of a chunk share: pairs come in tiles of C.
+/// Shared loops of the programs of a chunk: pairs come in tiles of C.
 template <ExecutorTypes B, Size C>
 struct Windowed {
   /// Tiles of the pairs in the windows of a chunk: [first, first + count).

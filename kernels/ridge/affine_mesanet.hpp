@@ -8,7 +8,7 @@
 //   forward    y_i = system^{-1} n_i (c_i - q_i),   n_i o_i = n_0 (1 - y.e) u - S y + sum_j (1 - y.(k_j - c)) v_j
 //   backward   x_i = -system^{-1} (S^T g + n_0 g.(u - w) e + sum_j (g.v_j - g.w)(k_j - c)),   dq_i = -x_i,
 //              dlambda_i = -(l_i / lambda_i) / n_i x_i y_i
-// What row i puts on the keys and values j <= i is affine in them, with a_i = (1 + y.c) / n and b_i = (x.c + g.w) / n,
+// Row i's gradient of keys and values j <= i is affine in them, with a_i = (1 + y.c) / n and b_i = (x.c + g.w) / n,
 //   dk_j: (a - y.k_j / n) x + (b - (x.k_j + g.v_j) / n) y,   dv_j: (a - y.k_j / n) g
 // so over the rows after a chunk it is, last chunk first,
 //   N = dH - sum x y^T / n,   P = dS - sum g y^T / n,   d = sum a x + b y,   h = sum a g:
@@ -30,7 +30,7 @@ TILE_FN auto ones(X& b, bool triangle) {
   return one;
 }
 
-/// What a chunk adds: its means, and the scatters about them.
+/// The means of a chunk, and the scatters about them: its part of the moments.
 template <ExecutorTypes B, Size C, Size D>
 struct AffineUpdates {
   using Real = typename B::Real;
@@ -143,7 +143,7 @@ struct AffineStates {
   }
 };
 
-/// What the systems of a chunk are made of.
+/// The parts of the systems of a chunk.
 template <ExecutorTypes B>
 struct AffineSystem {
   typename B::In k, v, lambda, gram, state;
@@ -356,8 +356,8 @@ struct AffineAdjoint {
   }
 };
 
-/// What a chunk's rows add to N, P, d and h, of all heads of the group. x and y have the root of their lengths' product
-/// each in N.
+/// The sums that a chunk's rows add to N, P, d and h, of all heads of the group. x and y have the root of their
+/// lengths' product each in N.
 template <ExecutorTypes B, Size C, Size D, int ST>
 struct AffineAdjointUpdates {
   struct Args {
@@ -427,7 +427,7 @@ struct AffineAdjointUpdates {
   }
 };
 
-/// What the cotangents of a head's final moments put on every key and value, beside dH and dS:
+/// The part of every key's and value's gradient from the cotangents of a head's final moments, beside dH and dS:
 ///   d = dm / n - (dH + dH^T) m - dS^T u,   h = du / n - dS m
 template <ExecutorTypes B, Size C, Size D>
 struct AffineAdjointStart {

@@ -13,8 +13,8 @@
 
 namespace assay::tile {
 
-/// What a chunk adds to H and S. The solves magnify how sums are rounded: the keys come as wide as the accumulators,
-/// too, so that no tensor core cuts these off.
+/// The sums that a chunk adds to H and S. The solves magnify how sums are rounded: the keys come as wide as the
+/// accumulators, too, so that no tensor core cuts these off.
 template <ExecutorTypes B, Size C, Size D>
 struct MesaUpdates {
   struct Args {
@@ -80,7 +80,7 @@ struct MesaStates {
   }
 };
 
-/// What the systems of a chunk are made of.
+/// The parts of the systems of a chunk.
 template <ExecutorTypes B>
 struct MesaSystem {
   typename B::In k, v, lambda, gram, state;
@@ -221,7 +221,7 @@ struct MesaAdjoint {
   }
 };
 
-/// What a chunk's rows add to P and N, of all heads of the group. x and a have the root of their lengths' product each.
+/// A chunk's sums for P and N, of all heads of the group. x and a have the root of their lengths' product each.
 template <ExecutorTypes B, Size C, Size D, int ST>
 struct MesaAdjointUpdates {
   struct Args {

@@ -141,7 +141,7 @@ struct MomentPass {
   }
 };
 
-/// What the probes read.
+/// The outputs that the probes read.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct TiltedReads {
   using Real = typename B::Real;
@@ -212,7 +212,7 @@ struct TiltedReads {
   }
 };
 
-/// What every chunk adds to the adjoint moments.
+/// The sum that every chunk adds to the adjoint moments.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct AdjointMoments {
   using Real = typename B::Real;

@@ -74,7 +74,7 @@ struct SumPass {
   }
 };
 
-/// What the tokens read.
+/// The outputs that the tokens read.
 template <ExecutorTypes B, Size C, Size D>
 struct MeanReads {
   struct Args {

@@ -2,6 +2,7 @@
 // The answer of a program to a problem: all heads, one after the other, in any scalar.
 #include "language/answers/posed.hpp"
 #include "oracles/multiword/word_ball.hpp"
+#include "oracles/scalars/held_in.hpp"
 
 namespace assay {
 struct Sized;
@@ -15,8 +16,8 @@ namespace assay::language {
 template <class S, class X>
 BasicAnswer<S> answer(const Posed<X>& posed, bool gradients);
 
-/// The same in Sized with accumulators of so many bits, heads on several threads, which change no bit.
-BasicAnswer<Sized> answer_in_sizes(const Posed<double>& posed, bool gradients, int bits, int threads);
+/// The same in Sized, held in such numbers, heads on several threads, which change no bit.
+BasicAnswer<Sized> answer_in_sizes(const Posed<double>& posed, bool gradients, const HeldIn& numbers, int threads);
 
 /// Outputs alone, where inputs that `states` names hold those numbers in place of the problem's.
 template <class S>

@@ -27,7 +27,7 @@ Value<S> Posed<X>::value(const Type& type, const Given& given, std::span<const i
     return Value<S>::of(Strides{}, std::vector<Truth>{given.whole != 0 ? Truth::yes : Truth::no});
   const Strides shape = shape_of(type);
   std::vector<S> data(shape.count(), S(0));
-  if (!given.is_there) return Value<S>::of(shape, std::move(data));  // a cotangent that nobody gives
+  if (!given.is_there) return Value<S>::of(shape, std::move(data));  // a cotangent that is not given
   const std::vector<X>& from = given.numbers().data;
   for (std::size_t lane = 0; lane < heads.size(); ++lane) {
     const int block = given.blocks > 0 ? heads[lane] / (heads_ / given.blocks) : 0;

@@ -15,7 +15,7 @@ namespace assay::language {
 struct ByChannels {
   int groups = 1;
   Problem parts;
-  std::set<std::string> missing;  ///< inputs without channels that nobody gives: every part has a gradient of its own
+  std::set<std::string> missing;  ///< inputs without channels that are not given: every part has a gradient of its own
 };
 std::optional<ByChannels> by_channels(const Mechanism& mechanism, const Problem& problem);
 

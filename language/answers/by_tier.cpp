@@ -19,8 +19,8 @@ BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const Word
   return answer_in_packs<4>(posed, gradients, effort.threads);
 }
 
-/// The largest radius of any tensor, relative to the tensor's largest number. Of a tensor of zeros what underflows is
-/// nothing.
+/// The largest radius of any tensor, relative to the tensor's largest number. Underflows count as nothing in a tensor
+/// of zeros.
 double widest(const BasicAnswer<WordBall>& answer) {
   double ratio = 0;
   for (const auto* arrays : {&answer.outputs, &answer.gradients})
@@ -34,7 +34,7 @@ double widest(const BasicAnswer<WordBall>& answer) {
 }
 
 /// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
-/// wide: enclosures of any width do better. What W words leave says how many more will do.
+/// wide: enclosures of any width do better. The bounds that W words leave say how many more will do.
 template <class X>
 std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gradients, WordEffort effort) {
   while (effort.words <= 4) {
@@ -104,9 +104,9 @@ Answer emulated(const Mechanism& mechanism, const Problem& problem) {
   return assay::detail::doubles_of(answer<Emulated>(posed, posed.has_cotangents()));
 }
 
-Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, int bits, int threads) {
+Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, const HeldIn& numbers, int threads) {
   const Posed<double> posed(mechanism, problem);
-  return reported_sizes(answer_in_sizes(posed, posed.has_cotangents(), bits, threads));
+  return reported_sizes(answer_in_sizes(posed, posed.has_cotangents(), numbers, threads));
 }
 
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent) {

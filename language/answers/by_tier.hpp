@@ -13,7 +13,7 @@ std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const 
 std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
                                               const WordEffort& effort);
 Answer emulated(const Mechanism& mechanism, const Problem& problem);
-Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, int bits, int threads);
+Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, const HeldIn& numbers, int threads);
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent);
 
 }  // namespace assay::language

@@ -33,7 +33,7 @@ std::string axes_text(const Type& type) {
   return '[' + out + ']';
 }
 
-/// What scans run along, and the axes of their states.
+/// Collects the axes that scans run along, and the axes of their states.
 void scanned(const Block& block, std::set<std::string>& axes, std::set<std::string>& of_states) {
   for (const Node& node : block.nodes) {
     if (node.op != Op::scan) continue;

@@ -18,7 +18,7 @@ struct Mechanism {
   std::set<std::string> tokens;
 
   explicit Mechanism(Program p);
-  /// Of a program and a gradient that need not be its own.
+  /// A mechanism of a program and a gradient that need not be its own.
   Mechanism(Program p, Program g);
   /// Whether a tensor of that type has its tokens first.
   bool walks_tokens(const Type& type) const { return !type.axes.empty() && tokens.contains(type.axes[0].name); }
@@ -29,8 +29,8 @@ struct Mechanism {
 template <class X>
 class Posed {
  public:
-  /// Throws Refusal (DOMAIN, NONFINITE), one sentence: names nobody knows, shapes that do not fit, numbers that are
-  /// none, log decays above 0.
+  /// Throws Refusal (DOMAIN, NONFINITE), one sentence: unknown names, shapes that do not fit, numbers that are none,
+  /// log decays above 0.
   Posed(const Mechanism& mechanism, const BasicProblem<X>& problem);
 
   const Mechanism& mechanism() const { return mechanism_; }
@@ -40,7 +40,7 @@ class Posed {
   bool has_cotangents() const { return !problem_.cotangents.empty(); }
   /// How many blocks of numbers input i has: one for each head or group of heads; 0: one for all, without an axis.
   int blocks_of(std::size_t i) const { return given_[i].is_there ? given_[i].blocks : head_axis_ ? heads_ : 0; }
-  /// That of a head.
+  /// The block of a head in input i.
   int block_of(std::size_t i, int head) const { return blocks_of(i) > 0 ? head / (heads_ / blocks_of(i)) : 0; }
 
   /// The values of all inputs, and with `cotangents` of those too, for a head; of a pack, for a head in every lane.
@@ -48,7 +48,7 @@ class Posed {
   std::vector<Value<S>> values(std::span<const int> heads, bool cotangents) const;
 
  private:
-  /// What a problem has for an input or a cotangent.
+  /// The given numbers of an input or a cotangent.
   struct Given {
     const BasicArray<X>* array = nullptr;
     BasicArray<X> number;  ///< of a parameter

@@ -10,8 +10,8 @@ namespace assay::language {
 
 /// A block of threads is a head of a draw: block = draw * heads + head. Compile with -ffp-contract=off or --fmad=false.
 struct Emitted {
-  /// Of the entry: extern "C" NAME(launch), on the host NAME(&launch, block), and NAME_workspace. Of draws NAME(launch,
-  /// draws) and NAME(&launch, draws, block).
+  /// The name of the entry: extern "C" NAME(launch), on the host NAME(&launch, block), and NAME_workspace. In draws
+  /// NAME(launch, draws) and NAME(&launch, draws, block).
   std::string name;
   std::string text;
   std::vector<std::string> macros;   ///< of lengths that must be known: ASSAY_K, ...

@@ -278,7 +278,7 @@ DEVICE int chosen_truth(int c, int a, int b) { return c == 2 && a != b ? 2 : c =
 #endif
 )prelude";
 
-/// What draws have besides.
+/// The further text of draws.
 constexpr std::string_view of_draws = R"prelude(#ifndef ASSAY_EMITTED_DRAWS
 #define ASSAY_EMITTED_DRAWS
 #ifdef __CUDACC__

@@ -7,7 +7,7 @@ namespace assay::language::device {
 /// Macros that make the text C++20 for the host and CUDA for a device (NVRTC), and the functions of the language, to
 /// the bit as language/evaluate has them in doubles.
 std::string prelude();
-/// What follows it in the text of draws: random numbers, and how operations err by them, to the bit as
+/// The text that follows the prelude in draws: random numbers, and how operations err by them, to the bit as
 /// PerturbedArithmetic has them.
 std::string prelude_of_draws();
 

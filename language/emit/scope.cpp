@@ -401,7 +401,7 @@ std::string Scope::numbers_of(int v, const Indices& at) const {
   return fmt::format("{}, {}", key_name(v, 0), flat(axes(v), at));
 }
 
-/// Of the evaluator's loops: an index for every line that a dot runs along, and otherwise for every product.
+/// The key and index of the evaluator's loops: one for every line that a dot runs along, else for every product.
 std::string Scope::numbers_of(const Sum& sum, const Letters& at) const {
   std::string loops = sum.loops;
   if (sum.is_dots) loops.pop_back();

@@ -100,7 +100,7 @@ class Scope {
   std::string start(const Sum& sum, Letters letters, const Indices& at) const;
   /// "for (int s0 = 0; ...) to += term;"
   std::string chain(const Sum& sum, Letters letters, const std::string& to) const;
-  // Of a draw:
+  // For a draw:
   /// `to` and one term more, of a sum that is no dot.
   std::string added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const;
   /// `to` and the dot whose terms have these moments.

@@ -16,7 +16,7 @@ namespace {
 struct Term {
   int b, u, w;
 };
-/// What a value is of the state x: a x and terms, or terms alone.
+/// A value in terms of the state x: a x and terms, or terms alone.
 struct Form {
   bool has_rows = true;
   std::optional<int> a;

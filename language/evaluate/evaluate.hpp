@@ -1,5 +1,5 @@
 #pragma once
-// What a program makes of its inputs, in any scalar.
+// Values of a program for its inputs, in any scalar.
 #include <map>
 #include <optional>
 #include <string>
@@ -47,7 +47,7 @@ struct Culprit {
   std::vector<int> element;
 };
 
-/// What the lanes of a pack hold: lane g * heads + h has head h, and, where tokens go side by side, the step's token g.
+/// The content of a pack's lanes: lane g * heads + h has head h, and, where tokens go side by side, the step's token g.
 struct LaneGroups {
   int heads = 1, groups = 1;
 };

@@ -130,7 +130,7 @@ class Interpreter {
     for (const int a : node.args) operands.push_back(&values[static_cast<std::size_t>(a)]);
     return operands;
   }
-  /// Of node n, which reads some of them last: those move to `mine`.
+  /// The operands of node n, which reads some of them last: those move to `mine`.
   static Operands operands_of(const Block& block, std::size_t n, std::vector<V>& values, std::vector<V>& mine) {
     const Node& node = block.nodes[n];
     Operands operands = operands_of(node, values);
@@ -164,7 +164,7 @@ class Interpreter {
     return s.dense();
   }
 
-  /// That of value v of a block.
+  /// The value v of a block.
   V value_at(const Node& node, int v, const Operands& a, const ScoreMasks& masks, const std::map<int, Seen>& seen) {
     if constexpr (Several<S>) {
       if (varies(node)) return by_group(node, v, a);
@@ -286,7 +286,7 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
-  /// The numbers of a value, row-major; its own where nobody else has them.
+  /// The numbers of a value, row-major; its own where no other value has them.
   std::vector<S> numbers_taken(const V& v) {
     const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
     if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->size() == v.layout.count())
@@ -318,8 +318,8 @@ class Interpreter {
                   [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
   }
 
-  /// As arithmetic: in the place of x where nobody else has it. `exchanged`: x is the second operand, which changes no
-  /// bit.
+  /// Does the arithmetic in the place of x where no other value has it. `exchanged`: x is the second operand, which
+  /// changes no bit.
   V in_place(const Node& node, const V& x, const V& y, bool exchanged) {
     const Op op = node.op;
     if (x.product) return plus_product(y, *x.product);
@@ -662,7 +662,7 @@ class Interpreter {
 
   // ---- sums of products
 
-  /// What numbers that do not exist do to sums of products.
+  /// The effect of numbers that do not exist on sums of products.
   enum class Holes { none, undefined, absorbed };
 
   V product(const Attributes& at, const V& a, const V& b) const {
@@ -725,7 +725,7 @@ class Interpreter {
     return x;
   }
 
-  /// Of operands that have no holes. To `first`, if it is there, the sums are added.
+  /// Contracts operands that have no holes. The sums are added to `first`, if it is there.
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
     using Part = PerturbedArithmetic::Part;
@@ -867,7 +867,7 @@ class Interpreter {
     return V::of(softmax ? s.layout : rest, std::move(out));
   }
 
-  /// Of the visible scores of one row; `open`: some of it is undefined, and so is all.
+  /// Reduces the visible scores of one row; `open`: some of it is undefined, and so is all.
   static void row(bool softmax, bool open, int n, std::vector<S> x, const std::vector<int>& where,
                   std::vector<S>& out) {
     const std::size_t first = out.size();
@@ -946,7 +946,7 @@ class Interpreter {
     return rows;
   }
 
-  /// What a scan reads besides its states.
+  /// The operands that a scan reads besides its states.
   struct Reading {
     const Node& node;
     std::vector<V> sequences, args;  ///< args: of the step, where outer values have their place
@@ -1011,8 +1011,8 @@ class Interpreter {
     }
   }
 
-  /// What the step makes of the states, which become the next ones, and of the rows of a token: its rows if `rows`. Of
-  /// a step that is made again `again` has what its errors were.
+  /// Runs the step on the states, which become the next ones, and on the rows of a token; returns its own rows if
+  /// `rows`. `again` has the errors of a step that is made again.
   std::vector<V> step(Reading& r, Carried& c, int t, bool rows, const Records* again = nullptr) {
     const Block& body = *r.node.attributes.body;
     const StepPlan& plan = plan_for(r);
@@ -1289,7 +1289,7 @@ class Interpreter {
   bool undefined_found_ = false;
   int token_ = -1;
   PerturbedArithmetic::Place place_;                         ///< of the value that is computed
-  const std::vector<V>* mine_ = nullptr;                     ///< operands that nobody reads again
+  const std::vector<V>* mine_ = nullptr;                     ///< operands that are not read again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
   std::map<const Block*, ScoreMasks> masks_;
   std::map<const Block*, bool> adds_up_;

@@ -1,5 +1,5 @@
 #pragma once
-// What the operations mean in every scalar: functions of single numbers, and numbers that do not exist.
+// The meaning of the operations in every scalar: functions of single numbers, and numbers that do not exist.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -26,7 +26,7 @@ inline constexpr bool must_be_asked = std::is_same_v<S, Ball> || std::is_same_v<
 /// A double that operations may round.
 template <class S>
 inline constexpr bool is_machine = std::is_same_v<S, double> || std::is_same_v<S, Emulated>;
-/// Scalars whose sums and products are written over an operand that nobody reads again.
+/// Scalars whose sums and products are written over an operand that is not read again.
 template <class S>
 inline constexpr bool goes_in_place = Several<S> || is_machine<S> || std::is_same_v<S, W2> || std::is_same_v<S, Sized>;
 
@@ -40,7 +40,7 @@ S undefined() {
     return S(std::numeric_limits<double>::quiet_NaN());
 }
 
-/// Whether no number is there. Of packs, in any lane; of enclosures, known to be none.
+/// Whether no number is there: in any lane of packs; in enclosures, known to be none.
 template <class S>
 bool is_undefined(const S& x) {
   using std::isnan;
@@ -272,7 +272,7 @@ S power(S x, std::int64_t n) {
   return n < 0 ? quotient(S(1), result) : result;
 }
 
-/// Of enclosures that overlap, Undecided.
+/// Compares a and b; throws Undecided for enclosures that overlap.
 template <class S>
 Truth compared(Op op, const S& a, const S& b) {
   if (is_undefined(a) || is_undefined(b)) {
@@ -289,7 +289,7 @@ Truth compared(Op op, const S& a, const S& b) {
   return yes ? Truth::yes : Truth::no;
 }
 
-/// What may be taken off the scores of a softmax whose largest is `top`: some exact number near it.
+/// An exact number near `top`, the largest score of a softmax, that may be taken off its scores.
 template <class S>
 S shift_near(const S& top) {
   if constexpr (Several<S>) {

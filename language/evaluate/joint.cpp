@@ -14,7 +14,7 @@ namespace {
 
 using Flags = std::vector<char>;
 
-/// Of every value, which states it depends on.
+/// The states that every value depends on.
 std::vector<Flags> dependences(const Block& body, int carry) {
   std::vector<Flags> on(index(values_of(body)), Flags(index(carry), 0));
   for (int i = 0; i < carry; ++i) on[index(i)][index(i)] = 1;
@@ -215,7 +215,7 @@ class Candidate {
   Joint joint_;
 };
 
-/// What the first results need, up to `end`, that are not of a joint, whose next states are there.
+/// The values that the results before `end` need that are not of a joint, whose next states are there.
 Flags late_of(const Block& body, const std::vector<Joint>& joints, int end) {
   Flags needed(index(values_of(body)), 0), there(needed.size(), 0), of_joint(body.results.size(), 0);
   for (const Joint& joint : joints)

@@ -15,14 +15,14 @@ struct Joint {
   std::string columns;      ///< the axis along which all columns are mapped alike, or each by what `channels` says
   std::vector<char> linear;  ///< of the body's values: those that depend on the states, on the way to the next ones
   std::vector<char> given;   ///< of the body's values: what else is on that way
-  /// What a step does to a direction: parameters are directions of the states, then `constants` of the body's values.
+  /// The map of a direction by a step: parameters are directions of the states, then `constants` of the body's values.
   std::shared_ptr<const Block> tangent;
   std::vector<int> constants;
   /// In place of a tangent: of the body's values what a step makes of every column (channels_of).
   std::shared_ptr<const Block> channels;
 };
 
-/// What of a step is computed when.
+/// The parts of a step, by when they are computed.
 struct StepPlan {
   std::vector<Joint> joints;  ///< in an order in which none depends on a later one
   std::vector<char> late;     ///< of the body's values: those that rows and other states need, next joint states given
@@ -30,7 +30,7 @@ struct StepPlan {
   std::vector<char> all_states;   ///< those that the next states need, by themselves
 };
 
-/// `body` is the step of a scan with so many states; `joins`: whether anybody asks for joints.
+/// The plan of `body`, the step of a scan with so many states; `joins`: whether joints are asked for.
 StepPlan plan_of(const Block& body, int carry, bool joins);
 
 }  // namespace assay::language

@@ -30,7 +30,7 @@ class JointErrors {
   using V = Value<S>;
   using Bounds = typename S::Bounds;
 
-  /// Of states with any enclosures.
+  /// Takes states with any enclosures.
   JointErrors(const Joint& joint, std::vector<V> states) : joint_(&joint), near_(std::move(states)) {
     for (std::size_t k = 0; k < near_.size(); ++k) {
       const Strides& shape = near_[k].layout;
@@ -54,7 +54,7 @@ class JointErrors {
   std::vector<V> take_near() { return std::move(near_); }
   std::vector<V> take_map() { return std::move(map_); }
 
-  /// What a step did to the product: with that alone the same step gives the same errors again.
+  /// The effect of a step on the product: with that alone the same step gives the same errors again.
   struct Record {
     std::vector<Bounds> growth, norm;  ///< of the product after it; of all of it, where that ended in a join
     bool known = false;                ///< false: nothing was known of the product
@@ -143,7 +143,7 @@ class JointErrors {
     walk<2>({&x.layout, &y.layout}, [&](std::size_t, const auto& at) { sum += x.real(at[0]) * y.real(at[1]); });
     return sum;
   }
-  /// Of all columns, or of each.
+  /// The bound for column c; `bounds` has one for all columns, or one for each.
   static const Bounds& of_column(const std::vector<Bounds>& bounds, std::size_t c) {
     return bounds[bounds.size() == 1 ? 0 : c];
   }
@@ -210,7 +210,7 @@ class JointErrors {
     }
   }
 
-  /// Of the middles, and of what the numbers may be off them.
+  /// A bound on the norm of the product: of the middles, and of the numbers' distances from them.
   Bounds whole_norm() const {
     std::vector<EightDoubles> matrix(n_ * n_);
     Bounds off;

@@ -5,7 +5,7 @@
 namespace assay::language {
 namespace {
 
-/// Of every value, the mask where it is zero: weights of a softmax, and multiples of them.
+/// The mask where a value is zero, for every value: weights of a softmax, and multiples of them.
 std::vector<int> zeros_of(const Block& body) {
   std::vector<int> zeros(index(values_of(body)), -1);
   for (int v = body.first(); v < values_of(body); ++v) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a step of attention need not do: scores that its mask leaves out, and tokens one after the other.
+// Work that a step of attention need not do: scores that its mask leaves out, and tokens one after the other.
 #include <vector>
 
 #include "language/program/program.hpp"
@@ -8,7 +8,7 @@ namespace assay::language {
 
 /// Scores that count where a mask lets see alone.
 struct ScoreMasks {
-  /// Of every value, a truth value that says of which of its numbers nothing depends on; -1: all may count. Scores
+  /// A truth value for every value, which says on which of its numbers nothing depends; -1: all may count. Scores
   /// before a softmax, and what is multiplied by its weights.
   std::vector<int> mask;
   std::vector<char> early;  ///< values that masks are made of: integers and truth values, which no number decides

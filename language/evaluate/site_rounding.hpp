@@ -1,5 +1,5 @@
 #pragma once
-// What the marks `round(x, "Tc")` of a program do in emulated arithmetic: evidence `form` (docs/judge.md).
+// The roundings of the marks `round(x, "Tc")` of a program in emulated arithmetic: evidence `form` (docs/judge.md).
 #include <map>
 #include <string>
 #include <utility>
@@ -26,7 +26,7 @@ class SiteRounding {
   SiteRounding& operator=(SiteRounding&&) = delete;
   ~SiteRounding() { active = before_; }
 
-  /// That of this thread, or null.
+  /// The one of this thread, or null.
   static SiteRounding* current() { return active; }
 
   /// Format::exact where nothing is said of the site.

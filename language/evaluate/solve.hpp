@@ -48,7 +48,7 @@ bool is_better_pivot(const S& a, const S& b) {
 template <class S>
 class Factored {
  public:
-  /// `numbers`: row-major. Of packs a definite matrix alone; others throw Undecided, since lanes have pivots of their
+  /// `numbers`: row-major. Packs take a definite matrix alone; others throw Undecided, since lanes have pivots of their
   /// own.
   Factored(std::vector<S> numbers, int n, bool definite)
       : a_(std::move(numbers)), n_(static_cast<std::size_t>(n)), definite_(definite) {

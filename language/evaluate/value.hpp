@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of an interpreter: views of numbers that somebody shares. Repeating an axis, permuting axes and taking a row
-// copy nothing.
+// Arrays of an interpreter: views of numbers that are shared. Repeating an axis, permuting axes and taking a row copy
+// nothing.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -69,7 +69,7 @@ struct Value;
 template <class S>
 struct Product;
 
-/// Rows that are computed when somebody wants one of them.
+/// Rows that are computed when one of them is asked for.
 template <class S>
 class LazyRows {
  public:
@@ -101,7 +101,7 @@ struct Value {
   Truth truth(std::ptrdiff_t at) const { return (*truths)[static_cast<std::size_t>(at)]; }
 
   static Value of(const Strides& shape, std::vector<S> data) {
-    // Not of a const vector: one that nobody shares any more is written to.
+    // The vector is not const: it is written to once no other value shares it.
     return {shape.dense(),
             std::make_shared<std::vector<S>>(std::move(data)),
             {},

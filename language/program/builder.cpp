@@ -84,7 +84,7 @@ class Canonical {
   }
 
  private:
-  /// What stands for every value once index of expand and neg of neg are gone.
+  /// The value that stands for each value once index of expand and neg of neg are gone.
   static std::vector<int> looked_through(const Block& from) {
     std::vector<int> plain(index(from.first()) + from.nodes.size());
     for (int v = 0; v < static_cast<int>(plain.size()); ++v) {
@@ -117,7 +117,7 @@ class Canonical {
     return open;
   }
 
-  /// What the step reads of outside, in the order of first use.
+  /// Leaves a scan the outer values that its step reads, in the order of first use.
   static void drop_unused(Open& scan) {
     const std::shared_ptr<const Block> body = canonical(*scan.attributes.body);
     const int own = scan.attributes.carry + scan.attributes.xs;

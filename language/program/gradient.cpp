@@ -262,7 +262,7 @@ class Reverse {
     }
   }
 
-  /// Of what moves numbers about.
+  /// The gradient of an operation that moves numbers about.
   int moved(const Node& n, int ct, const Block& block) {
     Attributes a = n.attributes;
     switch (n.op) {

@@ -125,7 +125,7 @@ Type solved(const std::vector<Type>& t) {
   return t[1];
 }
 
-/// What the step's parameters must be.
+/// The types that the step's parameters must have.
 std::vector<Type> step_params(const std::vector<Type>& t, std::size_t n, std::size_t m) {
   std::vector<Type> want = t;
   for (std::size_t i = n; i < n + m; ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// What passes over a program's nodes ask of its lists.
+// Helpers for lists in passes over a program's nodes.
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>

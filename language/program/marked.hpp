@@ -1,5 +1,5 @@
 #pragma once
-// Programs in which something is marked as rounded that nobody has marked: algorithms that follow from a program alone.
+// Programs with marks of rounding that their texts do not have: algorithms that follow from a program alone.
 #include <string>
 
 #include "language/program/program.hpp"

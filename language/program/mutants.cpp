@@ -293,10 +293,10 @@ Made stale(const Block& body, int carry, int k) {
 }
 
 using Found = std::function<void(const std::string& what, Made block)>;
-/// What may be wrong with node n of a block.
+/// Finds the errors that node n of a block may have.
 using Wrong = std::function<void(const Block& block, std::size_t n, const std::string& where, const Found& found)>;
 
-/// What `make` makes, unless it is of another type, which a compiler finds.
+/// Passes what `make` makes to `found`, unless it is of another type, which a compiler finds.
 void offer(const Found& found, const std::string& what, const std::function<Made()>& make) {
   Made made;
   try {

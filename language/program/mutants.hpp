@@ -1,6 +1,6 @@
 #pragma once
-// Errors in the formula, one each, from the shape of the program alone: what somebody who wrote a kernel may have got
-// wrong. Of a gradient program, those of a backward pass.
+// Errors in the formula, one each, from the shape of the program alone: mistakes that an author of a kernel may have
+// made. In a gradient program, those of a backward pass.
 #include <string>
 #include <vector>
 

@@ -84,7 +84,7 @@ std::optional<Op> op_from(std::string_view name);
 
 struct Block;
 
-/// What a node says beside its operands; each operation has its own.
+/// The attributes of a node beside its operands; each operation has its own.
 struct Attributes {
   std::string fraction;    ///< const: "1/10"; "" for a truth value
   std::string spec;        ///< contract: "ab,bc->ac"; round: its site
@@ -153,15 +153,15 @@ struct Program {
 
   /// 3 if it solves systems of equations, else 2 if something is marked as rounded, else 1.
   int version() const;
-  /// What the digest is of: canonical JSON without name, settings and hints.
+  /// The text whose digest it is: canonical JSON without name, settings and hints.
   std::string text() const;
   /// SHA-256 of text(), 64 hexadecimal digits: two spellings of one computation agree.
   std::string digest() const;
 };
 
-/// What readers let in: nodes of a whole file, scans in one another, axes of a value, bytes of a file.
+/// The most that readers let in: nodes of a whole file, scans in one another, axes of a value, bytes of a file.
 inline constexpr std::size_t most_nodes = 100000, most_depth = 16, most_axes = 8, most_bytes = std::size_t{32} << 20;
-/// Of values that axes of written length make alone.
+/// The most values that axes of written length may make alone.
 inline constexpr double most_written = 0x1p24;
 
 /// The program in `text`, in its canonical form. Reading is validation: types are inferred. `source` names the file in

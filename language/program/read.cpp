@@ -1,4 +1,4 @@
-// Programs from files: what somebody else wrote, taken apart key by key.
+// Programs from files that others wrote, taken apart key by key.
 #include <algorithm>
 #include <boost/multiprecision/cpp_int.hpp>
 #include <initializer_list>
@@ -31,7 +31,7 @@ std::string shown(const J& value) {
   return value.is_structured() ? (value.is_array() ? "a list" : "an object") : excerpt(value.dump(), 60);
 }
 
-/// An object whose keys are all known; whoever asks for one that is missing is told.
+/// An object whose keys are all known; a required one that is missing is refused by name.
 class Keys {
  public:
   Keys(const J& object, std::string what, std::initializer_list<std::string_view> required,

@@ -58,7 +58,7 @@ std::pair<int, std::string_view> sign_of(Op op) {
   }
 }
 
-/// What a function that has attributes takes beside its operands.
+/// The argument, beside its operands, of a function that has attributes.
 std::string argument_of(const Node& node) {
   const Attributes& a = node.attributes;
   switch (node.op) {
@@ -156,7 +156,7 @@ class Text {
     return found;
   }
 
-  /// What goes into a scan, its step, what comes out.
+  /// Shows what goes into a scan, its step, and what comes out.
   void scan(int v, const Node& node, Lines& lines) {
     const int carry = node.attributes.carry, own = carry + node.attributes.xs;
     const Block& body = *node.attributes.body;

@@ -1,4 +1,4 @@
-"""What chunk algorithms share."""
+"""Shared parts of chunk algorithms."""
 from assay.language import const, iota, scan, where, zeros
 
 RSQRT = 'param = 1 / sqrt(size("K"))'

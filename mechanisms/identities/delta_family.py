@@ -40,7 +40,7 @@ def with_closed_gates(x):
 
 
 def in_chunks(chunk, x, C, *states):
-    """What `chunk` makes of rows and states, one chunk of C rows after the other: o, and the states after each."""
+    """The outputs and states that `chunk` makes of rows and states, one chunk of C rows after the other: o, and the states after each."""
 
     def step(state, n):
         rows, P = chunk_of(x, n, C)
@@ -667,7 +667,7 @@ identity(
 
 
 def with_gradients(m, of, **settings):
-    """What `of` makes of the other inputs, the outputs, the gradients and the cotangents of outputs."""
+    """The pairs that `of` makes of the other inputs, the outputs, the gradients and the cotangents of outputs."""
 
     def pairs(x):
         ct = {"o": x.ct_o, "final_state": x.ct_S, **({"final_momentum": x.ct_M} if "ct_M" in x else {})}
@@ -832,7 +832,7 @@ identity(
 
 
 def map_of_mdn(x):
-    """What one token does to [S; M] as the mechanism does it, in blocks [K K]: S from S and M, then M from S and M."""
+    """The map of [S; M] by one token as the mechanism does it, in blocks [K K]: S from S and M, then M from S and M."""
     step = lambda S, M: run(mdn, x, v=zeros("T", "K"), initial_state=S, initial_momentum=M)
     one, none = eye("K", "K"), zeros("K", "K")
     from_state, from_momentum = step(one, none), step(none, one)
@@ -1032,7 +1032,7 @@ def unit(a, l2_eps):
 
 
 def prepared(x, l2_eps, D=0, norm=unit):
-    """What the front end hands on, as inputs of mdn."""
+    """The inputs of mdn that the front end hands on."""
     k = norm(x.k, l2_eps)
     return x.but(q=norm(x.q - D * x.k, l2_eps), k=k, p=exp(x.log_alpha)[:, None] * k)
 

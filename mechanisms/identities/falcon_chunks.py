@@ -63,7 +63,7 @@ def lite(x):
 
 
 def columns():
-    """Of the columns (t, b), the newest pair of a step first: their steps, [n, t], and their pairs, zero where there is none."""
+    """The columns (t, b), the newest pair of a step first: their steps, [n, t], and their pairs, zero where there is none."""
     n, t = iota(COLUMNS), iota("T")
     block = where((B * t <= n[:, None]) & (n[:, None] < B * t + B), const(1), const(0))
     pair = where(n[:, None, None] == B * t[:, None] + t[:, None] - iota("T"), block[:, :, None] * near(), 0)
@@ -146,7 +146,7 @@ def by_channels(chunk, x, g, C):
 
 
 def delta_gains(x):
-    """Of the delta rule."""
+    """The gains of the delta rule."""
     return Inputs(eta=from_second(x.beta), gamma=zeros("T") + 1)
 
 
@@ -201,7 +201,7 @@ def joined(head, tail):
 
 
 def segments(name, m, floor=None, **settings):
-    """What a segment hands on are its states, its last key, and the pairs that are still in a window."""
+    """A segment hands on its states, its last key, and the pairs that are still in a window."""
     windowed = "window" in m.declared
 
     def pairs(x):

@@ -67,7 +67,7 @@ def scale_defect(m):
 
 
 def with_gradients(m, of, **settings):
-    """What `of` makes of the inputs, the outputs, the gradients and the cotangents of outputs."""
+    """The pairs that `of` makes of the inputs, the outputs, the gradients and the cotangents of outputs."""
 
     def pairs(x):
         ct, y = {"o": x.ct_o, "final_state": x.ct_S}, x.without("ct_o", "ct_S")

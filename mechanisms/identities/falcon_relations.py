@@ -1,4 +1,4 @@
-"""What FALCON's steps achieve, and what else they are: falcon-family.md 1 to 3 and 5."""
+"""Results of FALCON's steps, and other forms of them: falcon-family.md 1 to 3 and 5."""
 from assay.language import const, contract, iota, log, maximum, outer, real, scan, shift, size, solve, sqrt, where, zeros
 from assay.language.scope import emit, integer
 from deltanet import deltanet

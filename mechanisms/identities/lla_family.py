@@ -58,7 +58,7 @@ def at(t, a):
 
 
 def moments(w, q, x):
-    """What weights on keys make of keys, values and a query: omega and means, C = Cov(k), X = Cov(v, k), z = kbar - q."""
+    """Moments of keys, values and a query under weights on keys: omega and means, C = Cov(k), X = Cov(v, k), z = kbar - q."""
     omega = w.sum()
     p = w / omega
     kbar, vbar = p @ x.k, p @ x.v
@@ -81,7 +81,7 @@ def each_row(x, f, weights=softmax_weights):
 
 
 def mass(mode, m, q, i, x):
-    """What lambda is divided by: 1, omega_i, or omega_i exp(-m_i)."""
+    """The divisor of lambda: 1, omega_i, or omega_i exp(-m_i)."""
     if mode == "mass":
         return const(1)
     return m.omega if mode == "absolute" else m.omega * exp(-largest((x.k @ q) / x.bandwidth, iota("S") <= i))
@@ -108,7 +108,7 @@ def pseudo_solve(A, U, count, b):
 
 
 def of_covariance(x, i):
-    """What solves with C^+: its range is that of the differences of keys."""
+    """The function that solves with C^+: its range is that of the differences of keys."""
     U = basis(shift(x.k, -1) - at(0, x.k), i)
     return lambda C, b: pseudo_solve(C, U, i, b)
 

@@ -65,7 +65,7 @@ class Row:
     words: dict = dataclasses.field(default_factory=dict)  # of an erratum
 
     def traced(self, function, made):
-        """What `made` makes of what `function` gives of the inputs, and of what makes a program of outputs by name."""
+        """The result of `made` for the outputs of `function` on the inputs, and for the maker of a program of outputs by name."""
         declared = [declare.parse(name, text, {}) for name, text in self.inputs.items()]
         inputs = [declare.as_input(d, declared[:i]) for i, d in enumerate(declared)]
         with Scope([d.type for d in declared]) as scope:
@@ -113,7 +113,7 @@ def erratum(name, place, printed, corrected, quantity, inputs=None, sides=None, 
 
 
 def inputs_of(mechanism, *dropped, **other):
-    """What a mechanism takes, as declarations without defaults: no parameters, and nothing that is dropped."""
+    """The inputs of a mechanism, as declarations without defaults: no parameters, and nothing that is dropped."""
     taken = {}
     for name, text in mechanism.declared.items():
         d = declare.parse(name, text, mechanism.settings)

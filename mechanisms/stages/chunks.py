@@ -1,4 +1,4 @@
-"""What stages of chunk algorithms share: a chunk is C tokens, its log decays one number a token, or one for every key channel."""
+"""Shared parts of stages of chunk algorithms: a chunk is C tokens, its log decays one number a token, or one for every key channel."""
 from assay.language import const, cumsum, exp, iota, where
 
 STATE = "K V = 0"
@@ -24,6 +24,6 @@ def decayed(last, S):
 
 
 def decays(g):
-    """What multiplies rows of keys: e^c, c the sum of log decays up to a row, its own included, and e^(c_last - c); and c_last."""
+    """The factors of rows of keys: e^c, c the sum of log decays up to a row, its own included, and e^(c_last - c); and c_last."""
     c, last = cumsum(g), g.sum(0)
     return rows(exp(c)), rows(exp(last - c)), last

@@ -161,7 +161,7 @@ class Binding {
     return c;
   }
 
-  /// Head `head` of `direction`, one array per input (or parameter) by name, shaped like it. What is missing is zero.
+  /// Head `head` of `direction`, one array per input (or parameter) by name, shaped like it. Missing ones are zero.
   /// Throws InputError on unknown names and other shapes.
   template <class S>
   typename M::template Inputs<S> tangent(const BasicArrays<X>& direction, int head) const {
@@ -345,7 +345,7 @@ class Binding {
   BasicArrays<X> numbers_;
 };
 
-/// What to compute beside the outputs.
+/// The parts to compute beside the outputs.
 struct AnswerParts {
   bool gradients = false;  ///< of sum <cotangent, output>
   bool caches = false;     ///< the room's per-row caches, rows.*
@@ -431,7 +431,7 @@ BasicAnswer<S> answer(const B& binding, [[maybe_unused]] bool gradients) {
   return result;
 }
 
-/// What the reference says of every row beside its outputs: its caches, or its diagnostics, where an undefined one is
+/// The reference's numbers for every row beside its outputs: its caches, or its diagnostics, where an undefined one is
 /// NaN.
 template <class M, class S, class B>
 BasicArrays<S> answer_rows(const B& binding, [[maybe_unused]] bool of_diagnostics) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of Parallax look at beside the output (lla-family.md section 8), per row, in any scalar.
+// Diagnostics of Parallax's sources beside the output (lla-family.md section 8), per row, in any scalar.
 #include <algorithm>
 #include <cmath>
 #include <limits>

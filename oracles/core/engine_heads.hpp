@@ -14,7 +14,7 @@
 
 namespace assay {
 
-/// What all rooms of the family have: queries, keys, values, mask and bandwidth.
+/// The part of a problem that all rooms of the family have: queries, keys, values, mask and bandwidth.
 template <class Options, class Inputs>
 words::LlaProblem engine_problem(const Options& options, const Inputs& in) {
   words::LlaProblem p;

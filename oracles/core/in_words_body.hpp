@@ -121,7 +121,7 @@ std::vector<PackedTensor<P>> gradients_of(const Binding<M, X>& binding, const In
   return list;
 }
 
-/// What the threads share out: one part of the answer, of one pack of heads, in one slice of its value channels.
+/// A share of the threads' work: one part of the answer, of one pack of heads, in one slice of its value channels.
 template <class P>
 struct PackedPart {
   enum class Of { gradients, outputs };

@@ -18,8 +18,8 @@ namespace {
 
 using Answered = BasicAnswer<Enclosed>;
 
-/// What a pair may leave out of an exact number: half a unit of its second double, which is the nearest to what the
-/// first leaves.
+/// The most that a pair may leave out of an exact number: half a unit of its second double, which is the nearest to
+/// what the first leaves.
 double pair_rounding(const HiLo& x) {
   return power_of_two_above(std::fabs(x.lo) * 0x1p-53 + std::numeric_limits<double>::denorm_min());
 }

@@ -313,8 +313,8 @@ Decimals printed(const BasicAnswer<S>& answer, int digits) {
   return result;
 }
 
-/// Of a room that answers in scalar S by `answer(S())`: two tiers vouch for every digit, and where they cannot, two
-/// higher ones do.
+/// The digits of a room that answers in scalar S by `answer(S())`: two tiers vouch for every digit, and where they
+/// cannot, two higher ones do.
 template <class F>
 Decimals agreed(const F& answer, int digits) {
   const BasicAnswer<Mp100> mp100 = answer(Mp100());
@@ -499,8 +499,8 @@ struct RoomFunctions {
     return found;
   }
 
-  /// What `narrow` makes of `balls`() in `bits` bits, then twice as many, until it makes something; told when it is the
-  /// last time. Nothing where a comparison stays undecided.
+  /// The result of `narrow` for `balls`() in `bits` bits, then twice as many, until there is one; it is told when it is
+  /// the last time. Nothing where a comparison stays undecided.
   template <class F, class N>
   static auto in_balls(const F& balls, long bits, N&& narrow) {
     constexpr long widest = 4096;
@@ -549,7 +549,7 @@ struct RoomFunctions {
   }
 };
 
-/// What reference M declares; `Base`, a Room, answers.
+/// The declarations of reference M; `Base`, a Room, answers.
 template <class M, class Base>
 class DeclaredRoom : public Base {
   using F = RoomFunctions<M>;
@@ -584,14 +584,14 @@ class MadeRoom : public DeclaredRoom<M, Room> {
   std::unique_ptr<Trajectory> trajectory(Tier tier) const override { return trajectory_of<M>(tier); }
 };
 
-/// A room whose model is its reference in emulated arithmetic, whoever answers it.
+/// A room whose model is its reference in emulated arithmetic; `Answered` answers.
 template <class M, template <class> class Answered>
 class ModelledByReference final : public Answered<M> {
   Answer emulated(const Problem& problem) const override {
     return detail::doubles_of(answer<M, Emulated>(Binding<M, double>(problem), !problem.cotangents.empty()));
   }
-  std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const override {
-    return term_sizes_of<M>(problem, bits, threads);
+  std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override {
+    return term_sizes_of<M>(problem, numbers, threads);
   }
 };
 

@@ -11,15 +11,15 @@
 
 namespace assay {
 
-/// Objects by name, made when they are first asked for. Those asked for last stay, and older ones for as long as
-/// somebody holds them: however many are asked for one after another, memory holds `most`.
+/// Objects by name, made when they are first asked for. Those asked for last stay, and older ones for as long as they
+/// are held: however many are asked for one after another, memory holds `most`.
 template <class T>
 class Memo {
  public:
   explicit Memo(std::size_t most) : most_(most) {}
 
-  /// The object of that name; `make()`, a pointer to a new one, if there is none. What it throws goes through, and it
-  /// may ask for objects of other names.
+  /// The object of that name; `make()`, a pointer to a new one, if there is none. Its exceptions go through, and it may
+  /// ask for objects of other names.
   template <class Make>
   std::shared_ptr<const T> find(const std::string& name, Make&& make) {
     if (auto found = known(name, nullptr)) return found;

@@ -1,5 +1,5 @@
 #pragma once
-// What FALCON-3 and 3A need of a window that forgets nothing: sums over all pairs so far, one pair more at every step,
+// Sums that FALCON-3 and 3A need for a window that forgets nothing: over all pairs so far, one pair more at every step,
 // where their references go through all pairs again.
 #include <type_traits>
 
@@ -18,15 +18,15 @@ auto feature_line(const Pairs<In>& pairs, int j, int key_dim) {
   return Line<S>{&pairs.x(j, 0), 1, key_dim};
 }
 
-/// Of pairs 0 ... count - 1.
+/// The sums over pairs 0 ... count - 1.
 template <class S>
 struct PairSums {
   int count = 0;
   S energy = S(0);  ///< |x|^2
   Columns<S> xv;    ///< x v^T [K, V]
-  Tensor<S, 2> xx;  ///< x x^T [K, K]; empty where nobody asks for it
+  Tensor<S, 2> xx;  ///< x x^T [K, K]; empty where it is not asked for
 
-  /// Of the tail that comes in.
+  /// The sums over the tail that comes in.
   template <class In>
   PairSums(const Pairs<In>& pairs, int key_dim, int value_dim, bool with_xx)
       : xv(key_dim, value_dim), xx(with_xx ? Tensor<S, 2>(key_dim, key_dim) : Tensor<S, 2>()) {

@@ -25,7 +25,7 @@ std::span<const Room* const> rooms() {
 }
 
 Answer Room::emulated(const Problem&) const { throw InputError(text(name, ": no model: it has no kernels")); }
-std::optional<Arrays> Room::term_sizes(const Problem&, int, int) const { return std::nullopt; }
+std::optional<Arrays> Room::term_sizes(const Problem&, const HeldIn&, int) const { return std::nullopt; }
 std::unique_ptr<Trajectory> Room::trajectory(Tier) const { return nullptr; }
 
 const Room& listed_room(std::string_view name) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "oracles/core/trajectory.hpp"
+#include "oracles/scalars/held_in.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/problem.hpp"
 
@@ -110,10 +111,10 @@ class Room {
   /// Outputs, and gradients if the problem has cotangents, in Emulated, on this thread alone: as its EmulatedArithmetic
   /// rounds, or its PerturbedArithmetic errs. Throws InputError if no kernel computes the room.
   virtual Answer emulated(const Problem& problem) const;
-  /// The sizes of the terms of these (judge/sigma/terms.hpp), by their names in a report; 0 where accumulators of so
-  /// many bits hold everything exactly in any order. The number of threads changes nothing. Nothing if no kernel of
-  /// ours computes the room.
-  virtual std::optional<Arrays> term_sizes(const Problem& problem, int bits, int threads) const;
+  /// The sizes of the terms of these (judge/sigma/terms.hpp), by their names in a report; 0 where such numbers hold
+  /// everything exactly in any order. The number of threads changes nothing. Nothing if no kernel of ours computes the
+  /// room.
+  virtual std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const;
   /// From a sequence's first segment on, in tier w2 (at most w2_over_double of double's error in an operation) or fp64;
   /// lives as long as the room at most. Null where no state of a segment before is taken up.
   virtual std::unique_ptr<Trajectory> trajectory(Tier tier) const;

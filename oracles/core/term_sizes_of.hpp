@@ -102,9 +102,9 @@ BasicAnswer<S> answer_by_heads(const B& binding, bool with_gradients, int thread
 
 /// As Room::term_sizes.
 template <class M>
-Arrays term_sizes_of(const Problem& problem, int bits, int threads) {
+Arrays term_sizes_of(const Problem& problem, const HeldIn& numbers, int threads) {
   return reported_sizes(detail::answer_by_heads<M, Sized>(Binding<M, double>(problem), !problem.cotangents.empty(),
-                                                          threads, [bits] { Sized::accumulate_in(bits); }));
+                                                          threads, [&numbers] { Sized::hold_in(numbers); }));
 }
 
 }  // namespace assay

@@ -20,9 +20,9 @@ class Trajectory {
   Trajectory& operator=(Trajectory&&) = delete;
   virtual ~Trajectory() = default;
 
-  /// The outputs of the next segment, which goes on from the states that the one before has left. What stands in
-  /// their place in `segment` counts for the first one; for the others it is read for its shape. Throws Refusal and
-  /// InputError as the room does.
+  /// The outputs of the next segment, which goes on from the states that the one before has left. The states in
+  /// `segment` count for the first one; for the others they are read for their shapes. Throws Refusal and InputError as
+  /// the room does.
   virtual BasicArrays<HiLo> advance(const Problem& segment) = 0;
 };
 

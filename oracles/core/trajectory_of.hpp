@@ -67,7 +67,7 @@ class ReferenceTrajectory final : public Trajectory {
 
 }  // namespace detail
 
-/// That of room M; null where no state of a segment before is taken up.
+/// The trajectory of room M; null where no state of a segment before is taken up.
 template <class M>
 std::unique_ptr<Trajectory> trajectory_of(Tier tier) {
   // A state that no input takes up starts anew in every segment.

@@ -27,7 +27,7 @@ struct Identity {
   std::string_view statement;  ///< "lambda = 1/eps: o -> softmax_attention"
   std::string_view source;     ///< "lla-family.md 9"
   int order;
-  /// What vanishes, at a given eps (for an identity, at eps = 0).
+  /// The quantity that vanishes, at a given eps (for an identity, at eps = 0).
   std::function<Vector(const Mp200& eps)> distance;
   /// The size that rounding errors of an identity are relative to; the predicted coefficient of a limit, or empty where
   /// the specification gives the rate alone.

@@ -1,5 +1,5 @@
 #pragma once
-// What the engines take and give back.
+// Arguments and results of the engines.
 #include <array>
 #include <cstddef>
 #include <vector>

@@ -11,7 +11,7 @@ namespace assay::words {
 template <int W>
 class DefiniteSolver {
  public:
-  /// Of n x n packs, `rows` to be kept by the caller: row i starts at rows[i * step], both triangles count.
+  /// A solver for n x n packs, `rows` to be kept by the caller: row i starts at rows[i * step], both triangles count.
   DefiniteSolver(const Pack<W>* rows, std::ptrdiff_t step, int n);
 
   /// Whether all eight matrices are proven to be positive definite, whatever the numbers in the balls.

@@ -247,7 +247,7 @@ DeltaGradients delta_backward(const DeltaProblem& problem, const DeltaCotangent&
   SlabRun b = laid_out(problem, cotangent, effort);
   if (!run_elsewhere(b)) run_slices(b, effort);
   SharedGradients& shared = b.shared[0];
-  // What slices share is added up in their order.
+  // The gradients that slices share are added up in their order.
   for (std::size_t i = 1; i < b.shared.size(); ++i) {
     add(shared.q, b.shared[i].q), add(shared.k, b.shared[i].k);
     add(shared.beta, b.shared[i].beta), add(shared.log_decay, b.shared[i].log_decay);

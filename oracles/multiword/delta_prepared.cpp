@@ -79,14 +79,14 @@ StepNorms norms(const DeltaProblem& x, const Prepared& y, std::span<const double
   return n;
 }
 
-/// What a sum along the keys misses, in the parts that delta_slab.hpp has: times sum |a| size(b).
+/// The error of a sum along the keys, in the parts that delta_slab.hpp has: times sum |a| size(b).
 double reading(int words, std::size_t keys) {
   const std::size_t parts = delta_parts(words);
   return accumulation(words, static_cast<int>((keys + parts - 1) / parts)) +
          static_cast<double>(parts - 1) * constants(words).add;
 }
 
-/// What the bounds of a step are made of.
+/// The sizes from which the bounds of a step are made.
 struct Step {
   StepNorms norm{};
   double beta = 0;       ///< its size
@@ -121,7 +121,7 @@ Step step_of(const DeltaProblem& x, const Prepared& y, std::size_t t) {
   return s;
 }
 
-/// What P^T p is off by of its own, times |p| and the size of the state.
+/// The own error of P^T p, times |p| and the size of the state.
 double own_reading(const DeltaProblem& x, const Prepared& y, const Step& s) {
   if (!s.corrected) return 0;
   const double read = reading(y.words, x.keys) * (s.decayed ? s.most : 1);

@@ -39,7 +39,7 @@ void require_bounded(const char* name, std::span<const double> a, std::size_t n,
 /// Upper bound on the 2-norm of `n` numbers, `step` apart.
 double norm(const double* x, std::size_t n, std::size_t step = 1);
 
-/// What the way back adds.
+/// The further bounds of the way back.
 struct BackwardBounds {
   std::vector<ResidualBound> residual;
   std::vector<AdjointBound> adjoint;

@@ -1,5 +1,5 @@
 #pragma once
-// What the delta engine is asked.
+// Problems for the delta engine.
 #include <span>
 
 #include "oracles/multiword/certified.hpp"
@@ -19,7 +19,7 @@ struct DeltaProblem {
   Factor scale = exactly(1);
 };
 
-/// What the outputs' gradients are.
+/// The gradients of the outputs.
 struct DeltaCotangent {
   std::span<const double> o;            ///< [T, V]
   std::span<const double> final_state;  ///< [K, V]; 0 if empty

@@ -48,14 +48,14 @@ Words<Magnitude, W> row_of(int terms) {
   return sum;
 }
 
-/// Of a whole chunk. Later chunks of a row start from words that are already there.
+/// The error of a whole chunk. Later chunks of a row start from words that are already there.
 template <int W, bool Long>
 double chunk_error() {
   const double first = error_of(row_of<W, Long>(terms_per_chunk));
   return std::max(first, error_of(row_of<W, Long>(2 * terms_per_chunk)) - first);
 }
 
-/// What every run between two renormalisations adds to the error of a row of up to a chunk.
+/// The error that every run between two renormalisations adds to a row of up to a chunk.
 template <int W>
 double run_error() {
   double worst = 0;

@@ -1,13 +1,13 @@
 #pragma once
-// What the templates of sum.hpp and exp.hpp prove about themselves: run on Magnitude they bound every word and the
-// error of every result in the worst case over all inputs of given sizes. docs/error-analysis.md, sections 1 to 3.
+// Proofs of the templates of sum.hpp and exp.hpp: run on Magnitude these bound every word and the error of every result
+// in the worst case over all inputs of given sizes. docs/error-analysis.md, sections 1 to 3.
 #include "oracles/multiword/lanes/sum.hpp"
 
 namespace assay::words {
 
 inline constexpr double unit_roundoff = 0x1p-53;
 
-/// What a result of W words may be off by, per unit of the operands' sizes (sum.hpp: size_of). Underflow apart.
+/// The error bounds of a result of W words, per unit of the operands' sizes (sum.hpp: size_of). Underflow apart.
 struct Constants {
   double add;             ///< a + b, plus(a, b): times size(a) + size(b)
   double multiply;        ///< a b: times size(a) size(b)
@@ -32,7 +32,7 @@ double matrix_accumulation(int words, int terms);
 
 /// Room for the roundings of a bound's own arithmetic: up to 2^20 operations on non-negative numbers.
 inline constexpr double safety = 1 + 0x1p-30;
-/// What all underflows of one step of an engine may add up to: 2^24 residues below 2^-1074.
+/// The most that all underflows of one step of an engine may add up to: 2^24 residues below 2^-1074.
 inline constexpr double underflow = 0x1p-1050;
 
 }  // namespace assay::words

@@ -42,7 +42,7 @@ class alignas(64) Pack {
   class Product {
    public:
     Product(const Pack& x, const Pack& y) : a(x), b(y) {}
-    // Nobody but the operators should see the difference.
+    // Only the operators should see the difference.
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
     operator Pack() const {
       Pack r{Unset()};
@@ -73,7 +73,7 @@ class alignas(64) Pack {
     for (int w = 0; w <= W; ++w) at_[w * size + lane] = w == 0 ? x : 0;
   }
 
-  // What reference/errors/lines.hpp and dense.hpp take instead of number after number.
+  // Sums that reference/errors/lines.hpp and dense.hpp take instead of number after number.
   static void add_dot(Pack& sum, const Line<const Pack>& a, const Line<const Pack>& b) {
     kernels().add_dot(sum.at_, words_of(a), words_of(b), static_cast<std::size_t>(a.size), constants());
   }
@@ -92,7 +92,7 @@ class alignas(64) Pack {
   }
   using DefiniteSolver = words::DefiniteSolver<W>;
 
-  // What reference/errors/carried_error.hpp asks of an enclosure.
+  // The interface of an enclosure for reference/errors/carried_error.hpp.
   using Bounds = UpperBounds<size>;
   /// At least |x| for every x in the balls.
   Bounds sizes() const;
@@ -216,7 +216,7 @@ class alignas(64) Pack {
   static Pack logarithm(const Pack& a);
   static Pack square_root(const Pack& a);
   static Pack extreme(const Pack& a, const Pack& b, bool larger);
-  /// What `holds` says of the sign of a - b in all lanes.
+  /// The value of `holds` for the signs of a - b in all lanes.
   template <class F>
   static bool unanimous(const Pack& a, const Pack& b, F&& holds) {
     const std::array<int, size> signs = signs_of(a - b);
@@ -254,7 +254,7 @@ extern template class Pack<2>;
 extern template class Pack<3>;
 extern template class Pack<4>;
 
-/// Of a pack, its first number.
+/// The traits of a pack's first number.
 template <int W>
 struct ScalarTraits<Pack<W>> {
   static std::string name() { return "w" + std::to_string(W); }

@@ -59,7 +59,7 @@ class Turns {
     }
     passed_.notify_all();
   }
-  /// For an item that will not come: nobody waits for it.
+  /// Ends all waiting for an item that will not come.
   void abandon() {
     {
       const std::lock_guard lock(guard_);

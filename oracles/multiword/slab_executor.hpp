@@ -1,5 +1,5 @@
 #pragma once
-// Who runs the slabs of a delta rule: the CPU, or another that has its bits and is faster.
+// The executor of the slabs of a delta rule: the CPU, or another that has its bits and is faster.
 #include <cstddef>
 #include <vector>
 
@@ -25,7 +25,7 @@ struct SlabRun {
   const DeltaProblem& problem;
   Prepared prepared;
   Certified o, final_state;
-  // Of the way back alone:
+  // For the way back alone:
   bool backward = false;
   BackwardBounds bounds = {};
   std::vector<double> cotangent = {}, final_cotangent = {};  ///< [T][stride], [K][stride]

@@ -172,7 +172,7 @@ struct WordEngine<falcon3> {
       }
     }
 
-    /// What these steps give to the gradients of pair j, which all of them see.
+    /// Adds the part of these steps to the gradients of pair j, which all of them see.
     void pass_on(const Pairs<const Inputs<S>>& pairs, int j, const Pairs<Inputs<S>>& d_pairs) const {
       const Line<const S> x = feature_line(pairs, j, L.size(0));
       const Line<S> dx = feature_line(d_pairs, j, L.size(0));

@@ -155,7 +155,7 @@ BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradient
   return answer;
 }
 
-/// Whether every bound meets the rooms' target. Of zeros, only what an underflow may hide can stand beside them.
+/// Whether every bound meets the rooms' target. Only underflows' errors can stand beside zeros.
 bool meets_target(const BasicAnswer<WordBall>& answer) {
   for (const auto* arrays : {&answer.outputs, &answer.gradients})
     for (const auto& [name, array] : *arrays) {

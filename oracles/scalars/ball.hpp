@@ -109,7 +109,7 @@ class Ball {
   /// The number that `text` stands for, enclosed; "inf", "-inf" and "nan" too. Throws InputError on anything else.
   static Ball parse(std::string_view text);
 
-  // What reference/errors/carried_error.hpp asks of an enclosure.
+  // The interface of an enclosure for reference/errors/carried_error.hpp.
   using Bounds = ErrorBound;
   /// At least |x| for every x in the ball.
   ErrorBound sizes() const {

@@ -36,22 +36,22 @@ class EmulatedArithmetic {
   EmulatedArithmetic& operator=(EmulatedArithmetic&&) = delete;
   ~EmulatedArithmetic() { current = before_; }
 
-  /// What an operation makes of its exact result x, which is a double's worth of it: of numbers of at most 25 bits, a
-  /// sum, product, quotient or root rounds as if it had come in one step (Figueroa, SIGNUM Newsletter 30, 1995).
+  /// Rounds an operation's exact result, of which x is a double's worth: for numbers of at most 25 bits, a sum,
+  /// product, quotient or root rounds as if it had come in one step (Figueroa, SIGNUM Newsletter 30, 1995).
   static double rounded(double x) { return current == nullptr ? x : current->to(current->formats_.operations, x); }
-  /// What a product reads of x.
+  /// Rounds x as a product reads it.
   static double kept(double x) { return current == nullptr ? x : current->to(current->formats_.operands, x); }
   /// Whether what is carried from token to token is stored in fewer bits.
   static bool stores(Kept what) {
     if (current == nullptr) return false;
     return (what == Kept::state ? current->formats_.states : current->formats_.gradients) != Format::exact;
   }
-  /// What is carried from token to token of x.
+  /// Rounds x as it is carried from token to token.
   static double carried(Kept what, double x) {
     if (current == nullptr) return x;
     return current->to(what == Kept::state ? current->formats_.states : current->formats_.gradients, x);
   }
-  /// What an exponential makes of its exact result.
+  /// Rounds the exact result of an exponential.
   static double exponential(double power) {
     return current == nullptr ? power : current->to(current->formats_.operations, current->approximated(power));
   }
@@ -87,7 +87,7 @@ class EmulatedArithmetic {
     return std::nextafter(x, random < twelfth ? 2 * x : 0);
   }
 
-  /// Of draws, whose variance is twice that of what a kernel rounds: uniform within sqrt(2) times two units.
+  /// Errs as draws do, whose variance is twice that of a kernel's roundings: uniform within sqrt(2) times two units.
   double approximated(double power) {
     if (!formats_.approximate_exponentials || rounding_ != Rounding::jittered) return power;
     const double uniform = static_cast<double>(random_.next() >> 11) * 0x1p-53 - 0.5;

@@ -94,7 +94,7 @@ bool same(const Strided& x, const std::vector<double>& numbers) {
 
 }  // namespace
 
-/// What binary32 and its like cannot hold as a normal number is flushed to zero by much hardware.
+/// Much hardware flushes numbers to zero that binary32 and its like cannot hold as normal ones.
 PerturbedArithmetic::Grid::Grid(Format format)
     : unit(std::ldexp(1.0, -info(format).mantissa_bits)),
       least(std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0)) {}
@@ -124,7 +124,7 @@ PerturbedArithmetic::Key PerturbedArithmetic::key_of(Part part) const {
   return {words[0], words[1]};
 }
 
-/// Of what is computed: elements 2^32 apart, and the numbers that one element needs, have streams of their own.
+/// The key of computed numbers: elements 2^32 apart, and the numbers that one element needs, have their own streams.
 PerturbedArithmetic::Key PerturbedArithmetic::key_of_round() {
   if (!key_is_known_) key_ = key_of(Part::computed), key_is_known_ = true;
   const std::uint32_t round = round_ + (static_cast<std::uint32_t>(element_ >> 32) << 16);
@@ -198,8 +198,8 @@ double PerturbedArithmetic::dot(double sum, const Strided& a, const Strided& b, 
   if (a.size == 0) return sum;
   const double* left = operand(a, first_);
   const Moments m = moments(left, operand(b, second_), a.size);
-  // Every product and every partial sum rounds. Of n terms of mean m and variance v the k-th partial sum squared is
-  // (k m)^2 + k v, and over all k that is n^3 m^2 / 3 + n^2 v / 2.
+  // Every product and every partial sum rounds. The square of the k-th partial sum of n terms of mean m and variance v
+  // is (k m)^2 + k v, and over all k that is n^3 m^2 / 3 + n^2 v / 2.
   const double n = a.size;
   const double partial = n / 3 * m.sum * m.sum + n / 2 * std::max(0.0, m.squares - m.sum * m.sum / n);
   // (spacing / x)^2 in the mean over binades is 3 / (8 ln 2) in units of the spacing at 1.

@@ -27,14 +27,14 @@ class PerturbedArithmetic {
   /// How an operand comes to its format: to nearest, anywhere within half a spacing of itself; cut off, within a whole
   /// one towards zero, as tensor cores read tf32.
   enum class Operands { nearest, cut_off };
-  /// What products of two states read, of which gradients of gates are sums: states as wide as they are summed, or as
-  /// kernels store them, as operands.
+  /// The states that products of two states read, of which gradients of gates are sums: as wide as they are summed, or
+  /// as kernels store them, as operands.
   enum class States { wide, stored };
   /// Where a program needs random numbers: a value of one of its blocks, at a token of the scan whose step that is.
   struct Place {
     std::uint32_t head = 0, block = 0, token = 0, node = 0;
   };
-  /// What errs there: what it computes, or what a contraction reads.
+  /// The numbers that err at a place: those that it computes, or those that a contraction reads.
   enum class Part : std::uint32_t { computed, left, right };
 
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
@@ -45,7 +45,7 @@ class PerturbedArithmetic {
   PerturbedArithmetic& operator=(PerturbedArithmetic&&) = delete;
   ~PerturbedArithmetic();
 
-  /// That of this thread, or null.
+  /// The one of this thread, or null.
   static PerturbedArithmetic* current() { return active; }
   States states() const { return states_; }
   /// From here on every operation is off by a rounding of the sums' format, as where operands are as wide as sums: of
@@ -70,9 +70,9 @@ class PerturbedArithmetic {
   /// Puts n numbers of a tensor, row-major, into `out` as a contraction reads them at this place.
   void reads(Part part, const double* x, std::size_t n, double* out) const;
 
-  /// What an operation makes of its exact result.
+  /// The result of an operation whose exact result is x.
   double operation(double x) { return narrow_ || every_operation_ ? one_rounding_off(x) : x; }
-  /// As above, of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
+  /// The result of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
   double exponential(double power);
   /// sum + sign a.b
   double dot(double sum, const Strided& a, const Strided& b, double sign);
@@ -94,7 +94,7 @@ class PerturbedArithmetic {
   static constexpr std::size_t remembered = 8;
   using Reads = std::array<Read, remembered>;
 
-  /// What a sequence of random numbers begins with.
+  /// The beginning of a sequence of random numbers.
   struct Key {
     std::uint32_t first = 0, second = 0;
   };

@@ -69,7 +69,7 @@ class Rational {
   static int compare(const Rational& a, const Rational& b);
 
   Number value_ = 0;
-  /// Of a logarithm, what it is of: its exponential is rational again.
+  /// A logarithm keeps its argument as its value: its exponential is rational again.
   enum class Kind { finite, minus_infinity, undefined, logarithm } kind_ = Kind::finite;
 };
 

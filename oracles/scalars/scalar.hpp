@@ -1,5 +1,5 @@
 #pragma once
-// What every scalar can do beyond arithmetic: its name, decimal text both ways, and its rounding to double.
+// Functions of every scalar beyond arithmetic: its name, decimal text both ways, and its rounding to double.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -82,7 +82,7 @@ struct ScalarTraits<Rational> {
   static double rounded(const Rational& x) { return from_decimal<double>(x.decimal(800)); }
 };
 
-/// What Mp50, Mp100 and Mp200 share.
+/// The common traits of Mp50, Mp100 and Mp200.
 template <class S>
 struct MultiprecisionTraits {
   static std::string name() { return "mp" + std::to_string(std::numeric_limits<S>::digits10); }

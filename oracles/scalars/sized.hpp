@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "oracles/scalars/held_in.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/errors/follows_kernels.hpp"
 #include "reference/errors/lines.hpp"
@@ -16,12 +17,16 @@ namespace assay {
 /// `size` is the largest number on the way to this one, carried on by what it has been multiplied by since: that of a
 /// difference is the larger operand's.
 ///
-/// What it is made of falls in two: terms that are multiples of `unit`, a power of two, with `total` as the sum of
-/// their magnitudes, and the `rest`, the sum of the magnitudes of all others (quotients, roots, exponentials). An
-/// accumulator of p bits holds every partial sum of the first, in any order, if total <= 2^p unit, and a rest below
-/// 2^-p of the unit leaves no trace in any but zero. Where that is not so, all is rest from there on.
+/// Its terms are of two kinds: multiples of `unit`, a power of two, with `total` as the sum of their magnitudes, and
+/// the `rest`, the sum of the magnitudes of all others (quotients, roots, exponentials). An accumulator of p bits holds
+/// every partial sum of the first, in any order, if total <= 2^p unit, and a rest below 2^-p of the unit leaves no
+/// trace in any but zero. Where that is not so, all is rest from there on.
+///
+/// `factor` is the largest number that it, or a term of it, has been multiplied by. A product's operand may carry every
+/// factor that comes later, and where that makes it smaller than the normal numbers of its format, it is off by as much
+/// as the smallest of these is, beside a number that is no larger than `factor`.
 struct Sized {
-  double value = 0, size = 0, total = 0, unit = infinite, rest = 0;
+  double value = 0, size = 0, total = 0, unit = infinite, rest = 0, factor = 0;
 
   Sized() = default;
   Sized(double v)  // NOLINT(google-explicit-constructor): as the other scalars
@@ -29,10 +34,11 @@ struct Sized {
 
   /// Whether it is the same number, to the bit, in any order of its arithmetic.
   bool exact() const { return rest == 0 || (total > 0 && std::fabs(value) > rest); }
-  /// What its roundings are relative to: 0 if there are none. Where only the rest comes and goes, no more than that.
+  /// The size to which roundings are relative: 0 without any. Where only the rest comes and goes, no more than that. No
+  /// less than what an operand below the normal numbers leaves.
   double rounded_at() const {
     if (exact()) return 0;
-    return total > 0 && rest * capacity < size ? rest * capacity : size;
+    return larger(smallest_normal * factor, total > 0 && rest * capacity < size ? rest * capacity : size);
   }
 
   /// Whether such terms and such a rest are all rest. A quarter of a unit: the spacing below a power of two is half of
@@ -41,8 +47,10 @@ struct Sized {
     return (total > 0) & !((total <= units * unit) & (rest <= unit / (4 * units)));
   }
 
-  /// Bits of the accumulators of this thread, until it is called again.
-  static void accumulate_in(int bits) { capacity = std::ldexp(1.0, bits); }
+  /// The numbers of this thread, until it is called again.
+  static void hold_in(const HeldIn& numbers) {
+    capacity = std::ldexp(1.0, numbers.bits), smallest_normal = numbers.smallest_normal;
+  }
 
   Sized& operator+=(const Sized& b) { return *this = *this + b; }
   Sized& operator-=(const Sized& b) { return *this = *this - b; }
@@ -50,26 +58,27 @@ struct Sized {
   Sized& operator/=(const Sized& b) { return *this = *this / b; }
 
   friend Sized operator+(const Sized& a) { return a; }
-  friend Sized operator-(const Sized& a) { return {-a.value, a.size, a.total, a.unit, a.rest}; }
+  friend Sized operator-(const Sized& a) { return {-a.value, a.size, a.total, a.unit, a.rest, a.factor}; }
   friend Sized operator+(const Sized& a, const Sized& b) { return sum(a, b, a.value + b.value); }
   friend Sized operator-(const Sized& a, const Sized& b) { return sum(a, b, a.value - b.value); }
   friend Sized operator*(const Sized& a, const Sized& b) {
     const double v = a.value * b.value;
     if (a.nothing() || b.nothing()) return {v, 0, 0, infinite, 0};
-    // Two differences that leave nothing may have been multiplied out.
-    const double largest = a.value == 0 && b.value == 0
-                               ? a.size * b.size
-                               : larger(larger(a.size * std::fabs(b.value), std::fabs(a.value) * b.size), std::fabs(v));
+    // Two differences that leave nothing that shows may have been multiplied out. Beside one, both errors multiply.
+    const double both = a.size * b.size, left = std::fabs(a.value), right = std::fabs(b.value);
+    const double of_factors = larger(larger(a.size * right, left * b.size), std::fabs(v));
+    const double largest = a.has_cancelled() && b.has_cancelled() ? both : larger(both / capacity, of_factors);
     const double terms = a.total * b.total;
+    const double factor = larger(larger(left, right), larger(a.factor, b.factor));
     return kept({v, largest, terms, terms == 0 ? infinite : a.unit * b.unit,
-                 a.total * b.rest + a.rest * b.total + a.rest * b.rest});
+                 a.total * b.rest + a.rest * b.total + a.rest * b.rest, factor});
   }
   friend Sized operator/(const Sized& a, const Sized& b) {
     const double v = a.value / b.value, by = std::fabs(b.value);
     if (a.nothing()) return {v, 0, 0, infinite, 0};
     const double largest = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
-    if (!b.is_power_of_two()) return {v, largest, 0, infinite, larger(largest, (a.total + a.rest) / by)};
-    return kept({v, largest, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by});
+    if (!b.is_power_of_two()) return {v, largest, 0, infinite, larger(largest, (a.total + a.rest) / by), a.factor};
+    return kept({v, largest, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by, a.factor});
   }
 
   // Whole lines at once: what the loops of reference/errors/lines.hpp do, to the bit.
@@ -85,7 +94,7 @@ struct Sized {
   friend bool operator==(const Sized& a, const Sized& b) { return a.value == b.value; }
   friend auto operator<=>(const Sized& a, const Sized& b) { return a.value <=> b.value; }
 
-  friend Sized abs(const Sized& a) { return {std::fabs(a.value), a.size, a.total, a.unit, a.rest}; }
+  friend Sized abs(const Sized& a) { return {std::fabs(a.value), a.size, a.total, a.unit, a.rest, a.factor}; }
   friend Sized sqrt(const Sized& a) {
     const double v = std::sqrt(a.value);
     if (a.nothing()) return v;
@@ -110,9 +119,10 @@ struct Sized {
   static void add_scaled(const Line<Sized>& y, const Sized& a, const Line<const Sized>& x, double sign);
 
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-  static inline thread_local double capacity = 0x1p53;
+  static inline thread_local double capacity = 0x1p53, smallest_normal = 0;
 
-  Sized(double v, double s, double t, double u, double r) : value(v), size(s), total(t), unit(u), rest(r) {}
+  Sized(double v, double s, double t, double u, double r, double f = 0)
+      : value(v), size(s), total(t), unit(u), rest(r), factor(f) {}
   static Sized inexact(double v, double size) { return {v, size, 0, infinite, size}; }
 
   static double larger(double a, double b) { return a > b ? a : b; }
@@ -125,6 +135,8 @@ struct Sized {
     if ((bits & fraction) == 0) return binade;
     return std::ldexp(binade, std::countr_zero(bits) - 52);  // 0 below the smallest normal number: of unknown unit
   }
+  /// Whether it is less than one rounding of its terms.
+  bool has_cancelled() const { return std::fabs(value) * capacity <= size; }
   /// Whether it is zero in every arithmetic.
   bool nothing() const { return total == 0 && rest == 0; }
   bool is_power_of_two() const {
@@ -135,10 +147,10 @@ struct Sized {
     return x;
   }
   static Sized sum(const Sized& a, const Sized& b, double v) {
-    if (a.nothing()) return {v, b.size, b.total, b.unit, b.rest};
-    if (b.nothing()) return {v, a.size, a.total, a.unit, a.rest};
+    if (a.nothing()) return {v, b.size, b.total, b.unit, b.rest, b.factor};
+    if (b.nothing()) return {v, a.size, a.total, a.unit, a.rest, a.factor};
     return kept({v, larger(larger(a.size, b.size), std::fabs(v)), a.total + b.total, std::fmin(a.unit, b.unit),
-                 a.rest + b.rest});
+                 a.rest + b.rest, larger(a.factor, b.factor)});
   }
 };
 

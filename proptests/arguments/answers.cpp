@@ -94,7 +94,7 @@ TEST(ArgumentMutants, AreSeenByPublishedCases) {
   }
   int planted = 0;
   std::vector<std::string> alive;
-  // What parallax and lla share with softmax_attention is not said again by cases: laws hold them against it.
+  // No cases repeat the parts of parallax and lla that are softmax_attention's: laws hold them against it.
   users.erase("parallax"), users.erase("lla");
   EXPECT_GE(users.size(), 15u);
   for (const auto& [name, own] : users)

@@ -1,5 +1,5 @@
-// What published cases with arguments do not say of attention: that Parallax and local linear attention see the same
-// scores, and which scales are refused.
+// Laws of attention that published cases with arguments do not show: that Parallax and local linear attention see the
+// same scores, and which scales are refused.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -28,7 +28,7 @@ ASSAY_PROPERTY(arguments_attention, scales_are_above_zero_wherever_they_are) {
   RC_ASSERT(attempted(record)["status"] == "DOMAIN");
 }
 
-/// What changes scores goes into Parallax and local linear attention by the same words: without a probe Parallax is
+/// Changes of scores go into Parallax and local linear attention by the same words: without a probe Parallax is
 /// softmax attention, and all have one lse.
 ASSAY_PROPERTY(arguments_attention, other_forms_have_the_same_scores) {
   Draw draw;

@@ -80,7 +80,7 @@ const std::vector<Judged>& delta_cases() {
 
 class ArgumentChecks : public CliFiles {
  protected:
-  /// What `assay check` says of the kernel with that bug.
+  /// The output of `assay check` for the kernel with that bug.
   Ran checked(const std::string& mechanism, const Judged& judged, std::uint64_t seed, const std::string& bug) {
     std::vector<std::string> words = {"case", mechanism};
     words.insert(words.end(), judged.words.begin(), judged.words.end());
@@ -115,8 +115,8 @@ class ArgumentChecks : public CliFiles {
   }
 };
 
-/// Keys of length one in coordinates: nobody can tell from these outputs whether they have been normalised. What is not
-/// so long shows it.
+/// Keys of length one in coordinates: these outputs cannot show whether they have been normalised. Other lengths show
+/// it.
 TEST_F(ArgumentChecks, SayWhatACaseIsBlindTo) {
   for (const float length : {1.0F, 2.0F}) {
     const std::string file = path("case.safetensors"), out = path("out.safetensors");

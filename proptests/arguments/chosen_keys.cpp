@@ -1,4 +1,4 @@
-// Lists of chosen keys are masks, however they are written; what nobody chose is not read, and its gradient is 0.
+// Lists of chosen keys are masks, however they are written; keys not chosen are not read; their gradient is 0.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ double& element(Array& array, std::initializer_list<int> index) {
   return array.data.at(at);
 }
 
-/// The case with the mask that its lists say, and numbers where nobody reads.
+/// The case with the mask that its lists say, and numbers where nothing is read.
 Problem with_mask(const Problem& lists, int block = 1) {
   Problem masked = lists;
   Array chosen = lists.inputs.at("topk_indices");
@@ -119,7 +119,7 @@ TEST(ChosenKeys, LieInEveryLayout) {
   expect_same(one, without_heads);
 }
 
-/// Keys that nobody chose are NaN in a case as it is drawn, and have a gradient all the same.
+/// Keys that are not chosen are NaN in a case as it is drawn, and have a gradient all the same.
 TEST(ChosenKeys, HaveAGradientOfZeroWhereNobodyChoseThem) {
   const Problem lists = lists_case();
   Array k = lists.inputs.at("k"), dk = answer_in_doubles(lists).gradients.at("k");

@@ -179,7 +179,7 @@ TEST(ArgumentFiles, AnswerPublishedCases) {
 }
 
 TEST(ArgumentFiles, take_integers_and_truth_values_in_their_dtypes_alone) {
-  // What is said of a case with its tensor in that dtype; "" where it is taken.
+  // The refusal of a case with its tensor in that dtype; "" where it is taken.
   const auto said_of = [](const char* style, const std::string& tensor, const char* dtype) -> std::string {
     Safetensors file = draw_case({.mechanism = "softmax_attention",
                                   .shape = {.seq_len = 24, .heads = 1, .key_dim = 2, .value_dim = 2},

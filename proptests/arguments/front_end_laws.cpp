@@ -170,7 +170,7 @@ class GateLaws : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Recurrences, GateLaws, ::testing::ValuesIn(gated),
                          [](const auto& instance) { return std::string(instance.param); });
 
-/// What softplus loses above 20 is less than fp32 resolves.
+/// The softplus's error above a threshold of 20 is less than fp32 resolves.
 TEST_P(GateLaws, ASoftplusThresholdOf20ChangesNoBit) {
   Drawn drawn = whole(GetParam());
   drawn.style = "saturated_gates";

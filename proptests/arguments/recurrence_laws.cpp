@@ -1,5 +1,5 @@
-// What published cases with arguments do not say of recurrences: ties and thresholds, calls that continue, and that
-// every room takes sequences.
+// Laws of recurrences that published cases with arguments do not show: ties and thresholds, calls that continue, and
+// that every room takes sequences.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -126,7 +126,7 @@ ASSAY_PROPERTY(arguments_recurrences, the_threshold_of_softplus) {
   RC_ASSERT(agree(values(a["gradients"]["a"]), Values{-sigmoid_of(0.5) * dg[0], -sigmoid_of(1) * dg[1], -dg[2]}));
 }
 
-/// Of a zero key dx = dy / eps, in `root` over its root: read off the first token's write beta k v^T.
+/// The norm of a zero key has dx = dy / eps, in `root` over its root: read off the first token's write beta k v^T.
 ASSAY_PROPERTY(arguments_recurrences, norms_of_nothing_pass_gradients) {
   Draw draw;
   for (const auto& [kind, factor] : {std::pair("root", 2), {"sum", 4}, {"max", 4}}) {

@@ -1,6 +1,6 @@
 #pragma once
-// What tests of tile programs with arguments share: cases as `assay case` draws them, and the verdict on a form's own
-// answer to one.
+// Shared parts of tests of tile programs with arguments: cases as `assay case` draws them, and the verdict on a form's
+// own answer to one.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline const KernelForm& form_of(const KernelRoom& room, std::string_view name) 
   return *std::find_if(room.forms.begin(), room.forms.end(), [&](const KernelForm& f) { return f.name == name; });
 }
 
-/// What `assay case` would write.
+/// A case as `assay case` would write it.
 struct Drawn {
   std::string mechanism = "softmax_attention", form = "tiled";
   Shape shape;

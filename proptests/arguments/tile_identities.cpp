@@ -1,4 +1,4 @@
-// What arguments have to do with one another, in the tile programs themselves: to the bit where both sides round the
+// Identities between arguments, in the tile programs themselves: to the bit where both sides round the
 // same numbers, else without roundings but those of answers to doubles, 2^-53 of a number each, and those of long
 // doubles on the way, of which up to 2,048 are one more.
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ double largest(const std::vector<double>& x) {
   for (const double y : x) most = std::max(most, std::fabs(y));
   return most;
 }
-/// Of two numbers, a double each, that long doubles lead to.
+/// Expects two numbers to agree as two doubles do that long doubles lead to.
 void expect_near(const std::vector<double>& a, const std::vector<double>& b, double size, const char* what) {
   ASSERT_EQ(a.size(), b.size()) << what;
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2 * (1 + 1) * v * size) << what << ' ' << i;
@@ -135,7 +135,7 @@ TEST_P(ScoreIdentities, AnLseInBitsIsOneOverLn2) {
   EXPECT_EQ(a.outputs.at("o").data, b.outputs.at("o").data);
 }
 
-/// What nobody may read.
+/// Padding may hold any number: it is not read.
 TEST_P(ScoreIdentities, PaddingChangesNoBit) {
   const Problem padded = drawn(mechanism(), {}, {{"cu_seqlens", "0,17,40"}, {"lengths", "9,20"}, {"lse", ""}}, equal);
   Problem filled = padded;

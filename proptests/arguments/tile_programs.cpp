@@ -156,7 +156,7 @@ CaseSpec request_with(const std::string& mechanism, const Argument& argument) {
   return request;
 }
 
-/// What docs/arguments.md says that a tile program takes.
+/// Tile programs take the arguments that docs/arguments.md says.
 TEST_P(TilePrograms, TakeWhatTheTableSays) {
   const Facts facts = facts_of(GetParam());
   const KernelRoom& room = *find_argument_forms(GetParam() + std::string(room_suffix));
@@ -218,7 +218,7 @@ constexpr const char* mechanisms_with_tiles[] = {"softmax_attention",
                                                  "gla",
                                                  "kda"};
 
-/// Of all that are planted in tile programs with arguments and in what calls them, by name.
+/// The faults that are planted in tile programs with arguments and in their callers, by name.
 TEST(ArgumentFaults, AThirdOfThemIsHeldOut) {
   std::set<std::string_view> planted, held_out;
   for (const char* mechanism : mechanisms_with_tiles) {
@@ -284,7 +284,7 @@ TEST(PublishedThreads, AreFound) {
 
 // ---- laws, to the bit
 
-/// What the form answers in bf16.
+/// The form's answer in bf16.
 Answer answered(const Problem& problem, const std::string& mechanism, const char* form = "tiled") {
   const KernelForm& found = form_of(*tile::kernel_rooms::with_arguments(mechanism), form);
   return answer_of_sequences(found, problem, policy_of(found, Format::bf16), 0);
@@ -323,7 +323,7 @@ TEST_P(TileLaws, ACapBeyondAllScoresIsAnyOther) {
   const Answer b = answered(drawn_problem(GetParam(), words_of({{"soft_cap", "2305843009213693952"}})), GetParam());
   EXPECT_EQ(differences(a, b), "");
 }
-/// What a score is at most, by its vectors' lengths.
+/// A bound of the scores, by the lengths of their vectors.
 double largest_score(const Problem& problem) {
   const Problem own = FileCase::of(problem)->folded_doubles().problems().front();
   const auto longest = [&](const char* name) {

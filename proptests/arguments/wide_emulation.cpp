@@ -20,7 +20,7 @@ double distance(const Array& a, const Array& b) {
   return std::sqrt(sum);
 }
 
-/// Of 43 tokens, with a front end.
+/// A problem of 43 tokens, with a front end.
 Problem problem_of(const std::string& mechanism, int value_dim) {
   for (Problem& p : device_cases::packed(mechanism, 24, value_dim, false))
     if (p.inputs.at("k").shape[1] == 43) return p;

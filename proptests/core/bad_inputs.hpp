@@ -25,7 +25,7 @@ Json numbers(const std::vector<int>& shape, bool negative, std::size_t depth = 0
 /// ones).
 Json good_case(const Room& room, const Lengths& lengths = {}, int heads = 0, int shared = 0);
 
-/// What the room takes its inputs for, by name: what the checks below follow, and so what has to be said independently.
+/// The kinds that the room takes its inputs for, by name: the checks below follow them, so a test states them anew.
 std::string kinds_of_inputs(const Room& room);
 
 CaseResult result_of(const Json& record, const DecimalOptions& options = {});

@@ -17,7 +17,7 @@ struct Ex2Arguments {
   }
 };
 
-/// Of bits(i), the bits of 2^x(i) in turn.
+/// The digest of the bits of 2^x(i), given by bits(i) in turn.
 template <class F>
 std::uint64_t digest_of_ex2(F bits) {
   std::uint64_t digest = 0;

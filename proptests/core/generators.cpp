@@ -20,7 +20,7 @@ rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
     c.spec.params = *rc::gen::elementOf(room.variants());
     if (form.iterative) {  // each step is a pass over the keys, and there are as many as dimensions or more
       c.spec.shape.heads = std::max(c.spec.shape.shared_heads, std::min(c.spec.shape.heads, 2));
-      // What few steps on eight-bit operands leave is no small error: draws do not tell how large it gets.
+      // Few steps on eight-bit operands leave an error that is not small: draws do not tell how large it gets.
       if (info(c.spec.precision).bits == 8) c.spec.precision = Format::fp16;
       c.spec.shape.seq_len = std::min(c.spec.shape.seq_len, *rc::gen::element(17, 33));
       c.spec.shape.key_dim = std::min(c.spec.shape.key_dim, 8);

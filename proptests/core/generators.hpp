@@ -1,6 +1,6 @@
 #pragma once
 // How RapidCheck draws a case: lengths around the tile edges, heads grouped or not, every style, the room's own
-// options. What it prints on a failure is what the command line takes.
+// options. On a failure it prints words that the command line takes.
 #include <rapidcheck.h>
 
 #include <ostream>
@@ -11,7 +11,7 @@
 
 namespace assay {
 
-/// What a law is asked about: a form of a room, at one of its tile shapes, on one case.
+/// The subject of a law: a form of a room, at one of its tile shapes, on one case.
 struct LawCase {
   CaseSpec spec;
   int tile = 0;

@@ -381,8 +381,8 @@ void expect_cosines(Style style, double cosine, Format precision) {
     Matrix k = head_of(p.inputs.at("k"), head);
     k.rowwise().normalize();
     const Matrix cosines = k * k.transpose();
-    // What two keys do not share are independent directions in K - 1 dimensions, their inner product has variance
-    // 1 / (K - 1). Rounding moves each key by u relatively, a cosine by 2 u.
+    // The parts that two keys do not share are independent directions in K - 1 dimensions, their inner product has
+    // variance 1 / (K - 1). Rounding moves each key by u relatively, a cosine by 2 u.
     const double pairs = T * (T - 1) / 2.0, rounding = 2 * unit_roundoff(precision) + K * 0x1p-52;
     EXPECT_NEAR((cosines.sum() - cosines.trace()) / (2 * pairs), cosine,
                 sigmas * (1 - cosine) / std::sqrt((K - 1) * pairs) + rounding);
@@ -644,7 +644,7 @@ TEST(Inputs, IllConditionedKeysHaveThePrescribedSpectrum) {
 
 // ---- the same bits everywhere
 
-/// Of names, parameters, inputs and cotangents.
+/// The digest of names, parameters, inputs and cotangents.
 std::string digest(const Problem& problem) {
   Sha256 hash;
   for (const auto& [name, value] : problem.params) hash.update(name).update(std::get<std::string>(value));

@@ -11,11 +11,16 @@
 namespace assay::laws {
 namespace {
 
-/// A case, and what is expected of the healthy kernel on it: computed when it is first asked for.
+/// A case, the healthy kernel's answer to it and what is expected of that: both computed when they are first asked for.
 struct Trial : FaultTrial {
   explicit Trial(FaultTrial trial) : FaultTrial(std::move(trial)) {}
   std::optional<Expectation> expectation = {};
+  std::optional<Arrays> answer = {};
 
+  const Arrays& answer_of(const Subject& healthy) {
+    if (!answer) answer = flat(healthy.form.run(problem, Policy::of(healthy.form.sites, spec.precision), tile));
+    return *answer;
+  }
   const Expectation& expected_of(const Subject& healthy) {
     if (!expectation)
       expectation =
@@ -71,11 +76,11 @@ std::string conviction(const PlantedFault& fault) {
   for (Trial& trial : trials(healthy)) {
     Policy policy = Policy::of(healthy.form.sites, trial.spec.precision);
     policy.fault = fault.mutant;
-    const Arrays got = flat(healthy.form.run(trial.problem, policy, trial.tile)),
-                 right = flat(healthy.form.run(trial.problem, policy.healthy(), trial.tile));
+    const Arrays got = flat(healthy.form.run(trial.problem, policy, trial.tile));
+    const Arrays& right = trial.answer_of(healthy);
     if (got == right) continue;  // no bit shows it here
     for (const auto& [name, expected] : trial.expected_of(healthy).tensors) {
-      // What an unstable form gets wrong by itself convicts nobody.
+      // An error that an unstable form makes by itself is no evidence against a mutant.
       if (!healthy.form.unstable.empty() && judge(expected, right.at(name).data).verdict == Verdict::fail) continue;
       const Judgement j = judge(expected, got.at(name).data);
       if (j.verdict == Verdict::fail) return trial.spec.repro() + ": " + name + ": " + j.reason;

@@ -32,7 +32,8 @@ std::string unmatched_faults(std::string_view room);
 
 }  // namespace assay::laws
 
-/// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list; in the namespace above.
+/// One test a mutant, `room/Mutants.is_killed/form_mutant`, and one for their list, which `ctest -R room/Mutants` runs
+/// together; in the namespace above.
 #define ASSAY_KILLS_ITS_MUTANTS(mechanism)                                                      \
   TEST(mechanism##_mutants, are_listed) { EXPECT_EQ(unmatched_faults(#mechanism), ""); }        \
   INSTANTIATE_TEST_SUITE_P(mechanism, Mutants, ::testing::ValuesIn(planted_faults(#mechanism)), \

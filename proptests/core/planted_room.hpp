@@ -11,7 +11,7 @@
 
 namespace assay {
 
-/// What replaces the functions of a room, and the faults that can be planted in them.
+/// The functions that replace those of a room, and the faults that can be planted in them.
 struct PlantedRoom {
   std::string_view name;
   std::vector<Fault> faults;

@@ -10,8 +10,8 @@
 
 namespace assay::laws {
 
-/// What the judge says of every tensor of the published form in its first tile, from what the healthy one, which
-/// passes, may err by.
+/// The judge's verdicts on every tensor of the published form in its first tile, by the errors allowed to the healthy
+/// one, which passes.
 std::map<std::string, Verdict> verdicts(const Subject& healthy, const KernelForm& published, const Problem& p,
                                         Format precision);
 

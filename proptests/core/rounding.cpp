@@ -287,7 +287,7 @@ TEST(Rounding, KeepsSignedZeroAndNaN) {
         for (const double x : {0.0, -0.0, nan, -nan})
           EXPECT_TRUE(same(round_to(x, format, overflow, rounding, 12345), x))
               << name_of(format) << ' ' << name_of(rounding) << ' ' << x;
-  // What underflows keeps its sign too.
+  // A number that underflows keeps its sign, too.
   for (const Format format : narrow)
     EXPECT_TRUE(same(round_to(-info(format).min_positive / 4, format), -0.0)) << name_of(format);
 }

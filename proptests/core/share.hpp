@@ -10,13 +10,13 @@
 
 namespace assay {
 
-/// What a variable of the environment says, or else the usual word.
+/// The value of a variable of the environment, or else the usual word.
 inline std::string environment_word(const char* variable, const char* usual) {
   const char* said = std::getenv(variable);
   return said == nullptr || *said == '\0' ? usual : said;
 }
 
-/// What cases of tests are drawn by.
+/// The seed by which cases of tests are drawn.
 inline std::string test_seed() { return environment_word("ASSAY_SEED", "0"); }
 
 /// How long a test may go on with cases, beyond those that it tries at least.

@@ -49,7 +49,7 @@ struct Blocks {
   std::vector<float> a, b, c;
 };
 
-/// What sums in kernels look like, and where models differ: other exponents, zeros, sums that cancel.
+/// Kinds of sums in kernels, and kinds on which models differ: other exponents, zeros, sums that cancel.
 constexpr const char* kinds[] = {"normal",    "all exponents", "weights", "no sum yet",
                                  "large sum", "subnormal sum", "zeros",   "cancelling"};
 

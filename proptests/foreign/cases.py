@@ -35,7 +35,7 @@ class Case:
 
     @property
     def scale(self):
-        """What scores are multiplied by."""
+        """The factor of scores."""
         if "bandwidth" in self.params:
             return 1 / float(self.params["bandwidth"])
         return float(self.params.get("scale", self["q"].shape[-1] ** -0.5))

@@ -2,7 +2,7 @@
 import torch
 from cases import repeated
 
-# What is planted in which mechanism, and from how many tokens on it shows.
+# The bugs planted in each mechanism, and the number of tokens from which on they show.
 ATTENTION_BUGS = {"scale_squared": 2, "mask_one_short": 3, "mask_one_long": 2, "token_late": 2, "softmax_base2": 2}
 RECURRENCE_BUGS = {"scale_squared": 1, "read_before_write": 1, "initial_state_ignored": 1, "token_late": 2, "final_state_late": 2}
 DECAY_BUGS = {"log2_decay": 1, "state_not_decayed": 1}

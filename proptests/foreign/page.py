@@ -68,7 +68,7 @@ def verdicts(tool, recording, folder):
 
 
 def inferred(tool, recording, folder):
-    """What `assay contract infer` says of the answer, in few words."""
+    """The words of `assay contract infer` on the answer, in short."""
     kept = folder and folder / (recording["id"] + ".inferred")
     if kept and kept.exists():
         return kept.read_text()
@@ -95,7 +95,7 @@ def worst(rows, column):
 
 
 def origin(recording):
-    """Who published it, and in which version."""
+    """The publisher and the version."""
     name, versions = recording["source"], recording["versions"]
     text = f"{name} {versions[name]}" if name in versions else name
     return text + (f", Triton {versions['triton']}" if "triton" in versions else "")

@@ -17,7 +17,7 @@ FOLDER = ROOT / "fixtures" / "foreign"
 
 
 def recordings():
-    """What the index says of each."""
+    """The entries of the index, one for each recording."""
     return json.loads((FOLDER / "index.json").read_text())["recordings"]
 
 

@@ -95,7 +95,7 @@ def wrongly(run, verdict):
 
 
 def told(run, rows):
-    """What went another way than it should, in a line."""
+    """A run that went another way than it should, in a line."""
     bug = f" with {run.bug}" if run.bug else ""
     found = ", ".join(f"{row['tensor']} {row['verdict']}" for row in rows if row["verdict"] != "PASS") or "PASS"
     return f"{run.kernel}{bug}: {found}\n      build/assay case {' '.join(run.command)} -o case.safetensors"
@@ -110,7 +110,7 @@ def logged(number, run, verdict, rows):
 
 
 def one(runs, options, end, number):
-    """What became of that run: its verdict and rows; None where the kernel does not take it, or what else there is to say."""
+    """The number of the run, and its verdict and rows, or a sentence on why there are none."""
     if end and time.monotonic() > end:
         return number, "not begun in time"
     with tempfile.TemporaryDirectory() as folder:
@@ -138,12 +138,12 @@ def results(runs, options):
 
 
 def work_of(number):
-    """What a process of the pool does."""
+    """The work of a process of the pool."""
     return work_of.call(number)
 
 
 def table(seen):
-    """Of each mechanism and kernel how many runs there were, and how many of them passed."""
+    """The table of runs: for each mechanism and kernel how many there were, and how many of them passed."""
     lines = ["| mechanism | kernel | healthy | PASS | with a bug | PASS |", "| --- | --- | ---: | ---: | ---: | ---: |"]
     for mechanism, kernel in [*sorted({key[:2] for key in seen}), ("all", "")]:
         ours = {key[2:]: 0 for key in seen}

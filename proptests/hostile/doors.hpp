@@ -1,6 +1,6 @@
 #pragma once
-// What hostile files are tried on: everything that reads what somebody else wrote, from bytes to a problem, an answer,
-// a contract, a program or a baseline. Shared by the test and the fuzzer.
+// The readers on which hostile files are tried: everything that reads a user's files, from bytes to a problem, an
+// answer, a contract, a program or a baseline. Shared by the test and the fuzzer.
 #include <cstdint>
 #include <functional>
 #include <string>

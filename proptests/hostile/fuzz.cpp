@@ -1,4 +1,4 @@
-// libFuzzer on everything that reads what somebody else wrote: the first byte of an input says which door it goes to.
+// libFuzzer on all readers of a user's files: the first byte of an input says which door it goes to.
 //
 //   cmake --preset clang && cmake --build build-clang --target fuzz
 //   build-clang/proptests/fuzz --seeds CORPUS     writes a valid file for every door

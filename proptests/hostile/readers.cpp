@@ -18,7 +18,7 @@
 
 namespace {
 
-/// What this program has allocated, and the most that it had at once since it was asked to count.
+/// The bytes that this program has allocated, and the most that it had at once since it was asked to count.
 std::atomic<std::size_t> live{0}, peak{0};
 
 void* counted(std::size_t size) {
@@ -196,7 +196,7 @@ TEST_P(Hostile, OtherNamesAreRefused) {
   for (const std::string& begin : std::vector<std::string>{R"({"a":1,"a":2,)", "{\"\xff\":1,", "{\"\xc3\x28\":1,",
                                                            many + ',', deep, first + "0," + first.substr(1) + "0,"})
     EXPECT_NE(outcome(door(), with_json(begin + text.substr(1))), "") << excerpt(begin);
-  // Nobody asked for these, but they do no harm either.
+  // These may be taken or refused: they do no harm.
   for (const std::string& begin : std::vector<std::string>{R"({"\u0000\n":1,)", R"({"__metadata__":3,)",
                                                            '{' + ('"' + std::string(100000, 'n') + "\":{},")})
     outcome(door(), with_json(begin + text.substr(1)));

@@ -71,7 +71,7 @@ TEST(Attribution, contributions_add_up) {
   EXPECT_GT(farthest, 0);
 }
 
-/// What is known about finding a site.
+/// Counts of attempts to find a site.
 struct Score {
   int tried = 0, right = 0, named = 0;
 };
@@ -165,7 +165,7 @@ TEST(Attribution, finds_the_site) {
   }
 }
 
-/// Planted faults of a kernel that sums in another order: named first, and unknown to whoever lacks their signature.
+/// Planted faults of a kernel that sums in another order: named first, and unknown where their signature is missing.
 TEST(Attribution, names_planted_faults) {
   Share share(130);
   int tried = 0, first = 0, known = 0, unknown = 0;

@@ -103,7 +103,7 @@ TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
     }
 }
 
-/// What the interval is for: half as much again, or a third less, is seen.
+/// The purpose of the interval: half as much again, or a third less, is seen.
 TEST(Calibration, sees_a_sigma_that_is_not_the_kernels) {
   for (const std::string_view name : {"value_averaging", "softmax_attention", "deltanet"}) {
     const Calibrated trial = trial_of(name, Format::bf16);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace assay {
@@ -74,6 +75,32 @@ TEST(Decide, calls_data_vacuous_that_no_evidence_sees) {
   EXPECT_EQ(contract_says(2, 0.01, Verdict::fail), Verdict::vacuous);      // within half of them
   EXPECT_EQ(contract_says(9, 0.05, Verdict::undecided), Verdict::pass);    // zeros keep the contract, too
   EXPECT_EQ(contract_says(9, 0.01, Verdict::fail), Verdict::unseen);
+}
+
+/// Gains are among the limits beyond which the model fails: all errors of 0.15 together are 1.2.
+TEST(Decide, takes_gains_for_limits_like_others) {
+  const Expected contract = eight_numbers(1);
+  std::vector<double> got;
+  for (const HiLo& x : contract.value) got.push_back(x.hi + 0.15);
+  Judgement undecided;
+  undecided.verdict = Verdict::undecided;
+  for (const auto& [reach, verdict] : {std::pair(0.8, Verdict::pass), std::pair(0.4, Verdict::vacuous)}) {
+    Expected model = eight_numbers(0.05);
+    model.gain_weight.assign(8, 1);
+    for (const Slice& slice : slices_of(model.layout)) model.gains.push_back({slice, 1, reach});
+    EXPECT_EQ(by_closer_limits(judge(contract, got), &contract, undecided, model, 2.5, got).verdict, verdict) << reach;
+  }
+}
+
+/// What keeps the contract is left open by a model that knows no such algorithm; nothing else is.
+TEST(Decide, fails_nothing_that_keeps_the_contract) {
+  for (const Verdict contract : all_verdicts)
+    for (const Verdict model : all_verdicts) {
+      const bool open = model == Verdict::fail && contract == Verdict::pass;
+      EXPECT_EQ(beside_contract(model, &contract), open ? Verdict::undecided : model)
+          << name_of(model) << ' ' << name_of(contract);
+      EXPECT_EQ(beside_contract(model, nullptr), model);
+    }
 }
 
 TEST(Decide, rests_on_what_the_table_says) {

@@ -1,4 +1,4 @@
-// What a problem would have shown: masks and narrow states are told where they fail, and not where nothing would.
+// Faults that problems would show: masks and narrow states are told where they fail, and not where nothing would.
 #include "judge/verdict/detectability.hpp"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(Detectability, the_state_is_judged_by_what_is_read_of_it) {
   EXPECT_TRUE(dead.sentence().ends_with("; no narrower state")) << dead.sentence();
 }
 
-/// What is told as shown fails, and what is told as hidden passes: the same kernel under the narrower contract.
+/// A format told as shown fails, and formats told as hidden pass: the same kernel under the narrower contract.
 TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   const CaseSpec spec = spec_of("gla", Style::long_memory, 120);
   const Detectability d = of(spec);
@@ -119,7 +119,7 @@ TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   for (const Format format : d.hidden) EXPECT_FALSE(fails(format)) << name_of(format);
 }
 
-/// What a kernel may do with its inputs that these data do not show, and others do.
+/// Changes of inputs in a kernel that these data do not show, and others do.
 TEST(Detectability, names_what_data_of_every_day_hide) {
   const auto sees = [](const Detectability& d, const char* name) {
     return std::find(d.unseen.begin(), d.unseen.end(), name) == d.unseen.end();

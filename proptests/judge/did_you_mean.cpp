@@ -28,8 +28,8 @@ TEST(DidYouMean, what_other_projects_call_mechanisms) {
     EXPECT_STREQ(unknown_mechanism(nobody).what(), text("mechanism '", nobody, "' is not in this build").c_str());
 }
 
-/// What a case file calls a tensor is called so. Single letters are other things elsewhere, and only unknown names are
-/// translated.
+/// A tensor of a case file is called by its name there. Single letters are other things elsewhere, and only unknown
+/// names are translated.
 TEST(DidYouMean, tensors_of_all_rooms_are_called_what_they_are) {
   for (const Room* room : rooms())
     for (const auto& fields : {room->inputs(), room->outputs()})

@@ -60,8 +60,8 @@ TEST(Expected, healthy_kernels_are_near_sigma) {
             }
             if (expected.value.size() < 100) continue;  // few elements are near sigma only on average
             // The more a tensor's elements err together, the further the judge lets their mean be from 1, and the less
-            // it says: the gradients of a decay, or all that reads retnet's one decay. Of gates, sums of q.dq - k.dk
-            // are among them, whose errors are added to sigma.
+            // it says: the gradients of a decay, or all that reads retnet's one decay. Gates have sums of q.dq - k.dk
+            // among them, whose errors are added to sigma.
             const bool of_gate = name.starts_with("d_log_");
             if (expected.widened == 0 &&
                 !of_gate) {  // other kernels that keep the contract are further off, and may be
@@ -99,7 +99,7 @@ TEST(Expected, the_nearest_double_is_right) {
   }
 }
 
-/// What is expected of a kernel's default tile on a seeded case, in as many words as `assay report` takes at most.
+/// The expectation of a kernel's default tile on a seeded case, in as many words as `assay report` takes at most.
 Expectation expected_on(const CaseSpec& spec, Problem& problem) {
   const Room& room = listed_room(spec.mechanism);
   problem = room.make(spec);
@@ -204,7 +204,7 @@ const HealthyCase healthy_cases[] = {
     {{"parallax", {1, 70, 4, 2, 8, 3, 0}, Format::e4m3, Style::dyadic, 3858601720, {}}, "32x32"},
     {{"parallax", {1, 31, 2, 2, 8, 8, 0}, Format::e4m3, Style::dyadic, 501822499, {}}, "16x16"},
     {{"softmax_attention", {1, 63, 2, 2, 5, 16, 0}, Format::e5m2, Style::integers, 3788152833, {}}, "16x16"},
-    // What is lost in the last place of an answer's largest number is lost in the exact run, too.
+    // The exact run, too, loses the last place of an answer's largest number.
     {{"falcon1", {1, 2, 2, 1, 8, 8, 0}, fp64, Style::integers, 3598420362, {{"ridge_coupling", "live"}}}, "32"},
 };
 
@@ -251,7 +251,7 @@ TEST(Expected, sums_lean_in_other_columns_in_another_order) {
   EXPECT_TRUE(widened);
 }
 
-/// What is lost in the last place of an answer's largest number is lost in the exact run, too: elements that are all
+/// The exact run, too, loses the last place of an answer's largest number: elements that are all
 /// off by that much the same way, though none beyond its own limit, are no fault, and any more is one.
 TEST(Expected, the_last_place_of_the_largest_number_is_no_fault) {
   const Room& room = listed_room("value_averaging");
@@ -395,7 +395,7 @@ TEST(Expected, gates_of_what_overflows_are_unknown) {
   EXPECT_GT(unknown, 0);
 }
 
-/// fp16 cannot hold what this gradient is made of: not a fault of who computes it, and nobody's PASS.
+/// fp16 cannot hold the parts of this gradient: that is no fault of a kernel, and no PASS either.
 TEST(Expected, overflows_of_the_contract_are_called_so) {
   const CaseSpec spec{"falcon3a", {1, 33, 4, 2, 2, 8, 0}, Format::fp16, Style::integers, 3273758488, {{"window", 1L}}};
   Problem problem;

@@ -379,7 +379,7 @@ TEST(Causes, name_mistakes) {
   EXPECT_GE(named, (95 * tried + 99) / 100);
 }
 
-/// What may be said of a mutant: that is what it is. Each name with what must be part of every sentence on it.
+/// The right names of each mutant, with the words that every sentence on it must have.
 const std::multimap<std::string, std::string> right_names = {
     {"accumulator_not_rescaled", "not rescaled when the maximum grows"},
     {"added_to_stale_memory", "2 times the right values"},
@@ -493,7 +493,7 @@ bool may_be_said(const std::string& mutant, const std::string& sentence) {
   return std::any_of(first, last, [&](const auto& name) { return sentence.find(name.second) != std::string::npos; });
 }
 
-/// What is said of the mutants of one room's form.
+/// Counts of the mutants of one room's form, and of the names given to them.
 struct Count {
   int tried = 0, named = 0, wrong = 0;
 };
@@ -616,8 +616,8 @@ TEST(Causes, begin_with_the_first_output) {
             "d_q is wrong from token 42 back, in all key/value heads; every output passes");
 }
 
-/// What is said of one tensor alone, of one sequence, that a correct kernel answers to `sigma`; without multiplications
-/// no convention is tried.
+/// The causes named for one tensor alone, of one sequence, that a correct kernel answers to `sigma`; without
+/// multiplications no convention is tried.
 Causes causes_of_one(const Problem& problem, const std::string& name, const Array& truth,
                      const std::vector<double>& sigma, const std::vector<double>& got, double multiplications) {
   Expected e;
@@ -633,8 +633,8 @@ Problem problem_of(const char* mechanism, int T, int d) {
   return listed_room(mechanism).make({.mechanism = mechanism, .shape = {1, T, 1, 0, d, d, 0}});
 }
 
-/// Zeros are right for one number that is large and not for the many small ones, or the other way round. Of the squared
-/// error, as it is and in units of sigma, they leave 2e-5 and a fifth, or six sevenths and 4e-4; a name needs 0.01.
+/// Zeros are right for one number that is large and not for the many small ones, or the other way round. They leave
+/// 2e-5 and a fifth, or six sevenths and 4e-4, of the squared error, as it is and in units of sigma; a name needs 0.01.
 TEST(Causes, explain_the_few_large_numbers_and_the_many_small_ones) {
   const Problem problem = problem_of("deltanet", 32, 8);
   const Stream signs(1, "signs");

@@ -43,7 +43,7 @@ double weight_of_its_tile(const Query& query, int j) {
          std::exp(query.largest.back() - query.largest[at(std::min(query.t, j / tile * tile + tile - 1))]);
 }
 
-/// What a kernel makes of a query and a key that it sees; empty: what is right.
+/// The numbers that a kernel makes of a query and a key that it sees; the defaults are right.
 struct Kernel {
   std::function<double(const Query&, int j)> weight = weight_of;    ///< of the key's value in o ...
   std::function<double(const Query&, int j)> counted = weight_of;   ///< ... and what of it is in the sum that divides
@@ -197,7 +197,7 @@ TEST(CausesInAttention, name_a_slip_of_tiles_beside_another_convention) {
   expect_said(told_of(bench, answer).text(), ", and masked scores counted as 0");
 }
 
-/// Of d_k it would be said, too, and d_k is right.
+/// The same cause would explain d_k, too, and d_k is right.
 TEST(CausesInAttention, do_not_name_what_other_tensors_contradict) {
   const auto off_the_diagonal = [](const Query& query, int j) {
     return query.t / tile == j / tile ? 0 : share_of(query, j);

@@ -40,7 +40,7 @@ struct WrongChunks {
   double half_keys = 1;                  ///< the share of the key dimensions that get writes
 };
 
-/// Of a scalar-gated linear attention: nothing is predicted.
+/// The chunks of a scalar-gated linear attention: nothing is predicted.
 WrongChunks linear() {
   WrongChunks w;
   w.A = w.read = [](double, double) { return 0.0; };
@@ -265,7 +265,7 @@ TEST(CausesInBlocks, name_what_a_sum_over_a_chunk_lacks) {
   expect_said(said_of(bench, answer), "off by one number in each chunk of 16 tokens");
 }
 
-/// d_k of mamba2: D_t v_t of every head, with D_t = scale q_t d_o_t^T + e^g D_{t+1}. Of D, what the next chunk owes is
+/// d_k of mamba2: D_t v_t of every head, with D_t = scale q_t d_o_t^T + e^g D_{t+1}. The next chunk's part of D is
 /// multiplied by `owed` of its decay since token t.
 Array keys_owed(const Problem& p, const std::function<double(double decay)>& owed) {
   const Array &q = p.inputs.at("q"), &v = p.inputs.at("v"), &g = p.inputs.at("log_decay"), &d_o = p.cotangents.at("o");

@@ -25,7 +25,7 @@ Problem problem_in(const char* mechanism) {
   return problem;
 }
 
-/// What is said of o, which a correct kernel has nearly exactly.
+/// The cause named for o, which a correct kernel has nearly exactly.
 std::string said_of_o(const Problem& problem, const Array& got) {
   const Array truth = hypotheses::answer_of(listed_room(problem.mechanism), problem).at("o");
   Expected e;

@@ -75,7 +75,7 @@ struct PackedKernel {
   }
 };
 
-/// What is said of outputs that a correct kernel has nearly exactly; `axes`: of final_state.
+/// The cause named for outputs that a correct kernel has nearly exactly; `axes`: of final_state.
 std::string said_of_packed(const Arrays& got, const std::vector<NamedAxis>* axes = nullptr) {
   const Arrays truth = PackedKernel{}.answer();
   std::vector<Expected> expected;

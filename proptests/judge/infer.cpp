@@ -19,7 +19,7 @@ namespace {
 
 const KernelForm& first_form(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
 
-/// What that kernel answers under a contract, given to the search.
+/// The contract inferred from that kernel's answer under a given one.
 InferredContract inferred_of(const std::string& room, const Problem& problem, const std::string& sites,
                              const std::function<void(Arrays&)>& spoil = {}) {
   const KernelForm& form = first_form(room);
@@ -49,7 +49,7 @@ TEST(InferredContract, is_that_of_a_kernel_whose_site_is_coarser) {
   const InferredContract stored = inferred_of("parallax", problem, R"({"vbar": "bf16"})");
   EXPECT_EQ(told(stored), "vbar in bf16");
   EXPECT_GE(stored.predicted, 0.9);
-  // What was inferred is a contract that can be read.
+  // An inferred contract can be read.
   const Contract read = parse_contract(json_of(stored, "found"), "f");
   EXPECT_EQ(read.policy(first_form("parallax").sites).sites.at("vbar"), Format::bf16);
 }
@@ -64,7 +64,7 @@ TEST(InferredContract, names_two_sites_where_one_is_not_enough) {
   EXPECT_EQ(sites, (std::vector<std::string>{"O", "S"})) << told(two);
 }
 
-/// It is seen, and named, and not excused: a state in 16 bits is a promise that somebody must have made.
+/// A narrow state is seen, and named, and not excused: a contract must promise a state in 16 bits.
 TEST(InferredContract, excuses_no_narrow_state) {
   const InferredContract state = inferred_of("mamba2", long_memory_of("mamba2", 300), R"({"S": "bf16"})");
   EXPECT_FALSE(state.explained);
@@ -133,7 +133,7 @@ TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
   EXPECT_EQ(read.accumulation.size(), 3U);
 }
 
-/// Of every `every`-th planted mutant, on its first small case that it fails: those that a contract explains.
+/// Planted mutants, each on its first small case that it fails: no contract explains them.
 TEST(InferredContract, explains_no_fault) {
   const char* asked = std::getenv("ASSAY_INFERRED_MUTANTS");
   const int wanted = asked == nullptr ? 6 : std::atoi(asked);

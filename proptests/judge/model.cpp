@@ -42,7 +42,7 @@ Errors errors_of_dot(Format format, Operands operands, const std::vector<double>
   return {sum / draws, std::sqrt(squares / draws)};
 }
 
-/// Of n ones and minus ones each operand is off by a uniform number within half a spacing, 2^-7 at 1 and 2^-8 below.
+/// Each operand of n ones and minus ones is off by a uniform number within half a spacing, 2^-7 at 1 and 2^-8 below.
 TEST(Model, operands_are_off_by_one_rounding) {
   const std::vector<double> a(64, 1.5), b = [] {
     std::vector<double> signs(64, 1.25);
@@ -211,6 +211,106 @@ TEST(Model, leaves_open_what_our_own_kernels_do) {
     }
 }
 
+/// A tensor's verdict by the model alone, and after other algorithms were asked.
+struct Verdicts {
+  Verdict alone = Verdict::error, asked = Verdict::error;
+  std::string reason;
+};
+Verdicts verdicts_on(const Room& room, const Problem& problem, Format precision, const std::string& tensor,
+                     const Array& answer) {
+  Verdicts found;
+  const auto stored = [](const std::string&) { return Format::fp32; };
+  const Oracle oracle = oracle_of(room, problem);
+  const ModelRuns runs = model_runs(problem, precision, default_draws, 1);
+  OtherAlgorithms others(problem, oracle, precision, default_draws, 1, stored);
+  for (const auto& [name, expected] : expect_by_model(oracle, runs, stored))
+    if (name == tensor) {
+      const Judgement asked = judge_by_model(expected, precision, answer.data, &others, name);
+      found = {judge_by_model(expected, precision, answer.data).verdict, asked.verdict, asked.reason};
+    }
+  return found;
+}
+
+Array values_of(const Oracle& oracle, const std::string& tensor) {
+  for (const auto& [name, truth] : oracle.tensors) {
+    if (name != tensor) continue;
+    Array values(truth.shape);
+    for (std::size_t i = 0; i < values.data.size(); ++i) values.data[i] = truth.value[i].hi;
+    return values;
+  }
+  return Array();
+}
+
+std::size_t length_of(const Array& x, std::size_t axis) { return static_cast<std::size_t>(x.shape.at(axis)); }
+
+/// A delta rule's final state as a chunk algorithm has it: the first one, and the products of all that its tokens
+/// write, each number of which is an operand in bf16.
+Array state_of_one_chunk(const Problem& problem) {
+  const Array &k = problem.inputs.at("k"), &v = problem.inputs.at("v"), &beta = problem.inputs.at("beta");
+  const std::size_t H = length_of(k, 0), T = length_of(k, 1), K = length_of(k, 2), V = length_of(v, 2);
+  Array sum = problem.inputs.at("initial_state");
+  std::vector<double> S = sum.data;
+  for (std::size_t h = 0; h < H; ++h)
+    for (std::size_t t = h * T; t < (h + 1) * T; ++t)
+      for (std::size_t w = 0; w < V; ++w) {
+        double read = 0;
+        for (std::size_t c = 0; c < K; ++c) read += k.data[t * K + c] * S[(h * K + c) * V + w];
+        const double written = beta.data[t] * (v.data[t * V + w] - read), operand = round_to(written, Format::bf16);
+        for (std::size_t c = 0; c < K; ++c) {
+          S[(h * K + c) * V + w] += k.data[t * K + c] * written;
+          sum.data[(h * K + c) * V + w] += k.data[t * K + c] * operand;
+        }
+      }
+  for (double& x : sum.data) x = round_to(x, Format::fp32);
+  return sum;
+}
+
+/// What later tokens overwrite is small in the recurrence, and a sum of large terms in a chunk.
+TEST(Model, leaves_open_what_cancels_in_the_sums_of_a_chunk) {
+  const Room& room = listed_room("deltanet");
+  int beyond = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const Problem problem = room.make({"deltanet", {1, 15, 2, 0, 12, 8, 0}, Format::bf16, Style::dyadic, seed, {}});
+    Array answer = state_of_one_chunk(problem);
+    const Verdicts healthy = verdicts_on(room, problem, Format::bf16, "final_state", answer);
+    EXPECT_NE(healthy.asked, Verdict::fail) << seed;
+    if (healthy.alone != Verdict::fail) continue;
+    ++beyond;
+    for (double& x : answer.data) x *= 1.5;
+    EXPECT_EQ(verdicts_on(room, problem, Format::bf16, "final_state", answer).asked, Verdict::fail)
+        << seed << ": an error as large as the terms is no algorithm's";
+  }
+  EXPECT_GT(beyond, 1);
+}
+
+/// A kernel in fp16 that multiplies its queries by what the state has decayed to since: below 2^-14 they lose digits,
+/// which no operand of the recurrence does.
+TEST(Model, operands_that_carry_decays_may_be_below_the_normal_numbers) {
+  const Room& room = listed_room("mamba2");
+  const Problem problem = room.make({"mamba2", {1, 1, 4, 0, 32, 16, 0}, Format::fp16, Style::dead_memory, 3, {}});
+  const Array &q = problem.inputs.at("q"), &g = problem.inputs.at("log_decay"), &d = problem.cotangents.at("o");
+  const std::size_t H = length_of(q, 0), K = length_of(q, 2), V = length_of(d, 2);
+  const double scale = 1 / std::sqrt(static_cast<double>(K));
+  const std::string tensor = "d_initial_state";
+  Array answer = values_of(oracle_of(room, problem), tensor);
+  ASSERT_EQ(answer.data.size(), H * K * V);
+  for (std::size_t h = 0; h < H; ++h)
+    for (std::size_t c = 0; c < K; ++c) {
+      const double operand = std::exp(g.data[h]) * scale * q.data[h * K + c];
+      const double off = round_to(operand, Format::fp16) - operand;
+      for (std::size_t w = 0; w < V; ++w) {
+        double& x = answer.data[(h * K + c) * V + w];
+        x = round_to(x + off * d.data[h * V + w], Format::fp32);
+      }
+    }
+  const Verdicts healthy = verdicts_on(room, problem, Format::fp16, tensor, answer);
+  EXPECT_EQ(healthy.alone, Verdict::fail) << "the draws know it";
+  EXPECT_TRUE(healthy.asked != Verdict::fail && healthy.asked != Verdict::undecided)
+      << name_of(healthy.asked) << healthy.reason;
+  for (double& x : answer.data) x += 0x1p-16;
+  EXPECT_EQ(verdicts_on(room, problem, Format::fp16, tensor, answer).asked, Verdict::fail);
+}
+
 /// Every tile shape is a kernel of its own.
 TEST(Model, asks_our_own_kernel_in_every_tile_shape) {
   const Problem problem =
@@ -278,7 +378,7 @@ TEST(Model, gates_may_be_cumulated) {
 }
 
 /// At the first token nothing has been written: a gate's gradient is the errors of its sums alone, and these are others
-/// in every draw. Of n draws that are independent the mean squared is 1/n of the mean square, of equal ones all of it.
+/// in every draw. The squared mean of n independent draws is 1/n of the mean square, that of equal ones all of it.
 TEST(Model, gates_err_otherwise_in_every_draw) {
   Problem problem = listed_room("gla").make({"gla", {1, 8, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 3, {}});
   for (double& x : problem.inputs.at("initial_state").data) x = 0;
@@ -373,14 +473,14 @@ TEST(Model, gates_may_be_summed_of_rounded_gradients) {
 }
 
 /// A kernel that stores the state that it starts from in bf16, and does all else exactly: at one token that is all of
-/// the error of a gate's gradient, and only a contract says whether it may. One that is wrong by 2 % has no excuse.
+/// the error of a gate's gradient, and only a contract says whether it may. One that is wrong by 5 % has no excuse.
 TEST(Model, gates_of_states_as_stored_are_left_open) {
   const Room& room = listed_room("kda");
   const Problem problem = room.make({"kda", {1, 1, 2, 0, 64, 64, 0}, Format::bf16, Style::normal, 5, {}});
   Problem stored = problem;
   for (double& x : stored.inputs.at("initial_state").data) x = round_to(x, Format::bf16);
   const BasicArray<HiLo> answer = room.values(stored, Tier::w2).gradients.at("log_decay");
-  for (const double factor : {1.0, 1.02}) {
+  for (const double factor : {1.0, 1.05}) {
     Array got(answer.shape);
     got.data.clear();
     for (const HiLo& x : answer.data) got.data.push_back(factor * x.hi);
@@ -393,6 +493,73 @@ TEST(Model, gates_of_states_as_stored_are_left_open) {
   EXPECT_FALSE(multiplies_states("kda", "d_log_decay", Format::fp32)) << "states are as wide as operands";
 }
 
+/// The gradient of lambda in one dimension, bandwidth h, where o = sum_j p_j (1 - y (k_j - kbar)) v_j is differentiated
+/// as it stands: kbar is a product of weights in bf16, all else is in doubles. What the values have in common drops out
+/// of dy as far as kbar is the mean of the keys.
+std::vector<double> ridge_gradient(const Problem& problem, double h) {
+  const std::vector<double>& q = problem.inputs.at("q").data;
+  const std::vector<double>& k = problem.inputs.at("k").data;
+  const std::vector<double>& v = problem.inputs.at("v").data;
+  const std::vector<double>& lambda = problem.inputs.at("lambda").data;
+  const std::vector<double>& g = problem.cotangents.at("o").data;
+  const std::size_t T = q.size(), V = v.size() / T;
+  std::vector<double> gradient(T), p(T);
+  for (std::size_t i = 0; i < T; ++i) {
+    double sum = 0, mean = 0, variance = 0, dy = 0;
+    for (std::size_t j = 0; j <= i; ++j) sum += p[j] = std::exp(q[i] * k[j] / h);
+    for (std::size_t j = 0; j <= i; ++j) p[j] /= sum, mean += round_to(p[j], Format::bf16) * k[j];
+    for (std::size_t j = 0; j <= i; ++j) {
+      double a = 0;
+      for (std::size_t x = 0; x < V; ++x) a += g[i * V + x] * v[j * V + x];
+      variance += p[j] * (k[j] - mean) * (k[j] - mean), dy -= p[j] * a * (k[j] - mean);
+    }
+    const double system = variance + lambda[i];
+    gradient[i] = -(dy / system) * ((mean - q[i]) / system);
+  }
+  return gradient;
+}
+
+/// Keys that have much in common make kbar's error large beside k_j - kbar. Values that have something in common leave
+/// it times that, and others show a wrong sign. These were false alarms (local linear attention in NumPy).
+TEST(Model, values_need_not_be_about_their_mean) {
+  const Room& room = listed_room("lla");
+  constexpr int T = 24;
+  for (const auto& [common, sign] : {std::pair{4.0, 1.0}, {0.0, 1.0}, {0.0, -1.0}}) {
+    Problem problem = room.make({"lla", {1, T, 1, 0, 1, 4, 0}, Format::bf16, Style::normal, 4, {{"bandwidth", "128"}}});
+    for (double& x : problem.inputs.at("k").data) x = round_to(x + 64, Format::bf16);
+    for (double& x : problem.inputs.at("v").data) x = round_to(x + common, Format::bf16);
+    problem.inputs.at("lambda") = Array({1, T}, std::vector<double>(T, 0.125));
+    Array got({1, T}, ridge_gradient(problem, 128));
+    for (double& x : got.data) x *= sign;
+    for (const Judged& j : judged(room, problem, Format::bf16, {{"d_lambda", got}})) {
+      EXPECT_NE(j.judgement.verdict, sign < 0 ? Verdict::pass : Verdict::fail) << common << ": " << j.judgement.reason;
+    }
+  }
+}
+
+/// The gradient of a bandwidth, scores taken as they are: Parallax of one token, where o has lost what the probe's
+/// product loses in bf16. The score's weight is that and not zero. It is wrong without D = <d_o, o>.
+TEST(Model, scores_need_not_be_about_their_largest) {
+  const Room& room = listed_room("parallax");
+  const Problem problem =
+      room.make({"parallax", {1, 1, 1, 0, 8, 8, 0}, Format::bf16, Style::normal, 5, {{"bandwidth", "1"}}});
+  const auto product = [](const Array& x, const Array& y) {
+    double sum = 0;
+    for (std::size_t c = 0; c < x.data.size(); ++c) sum += x.data[c] * y.data[c];
+    return sum;
+  };
+  const Arrays& in = problem.inputs;
+  const double s = product(in.at("q"), in.at("k")), t = product(in.at("rho"), in.at("k"));
+  const double a = product(problem.cotangents.at("o"), in.at("v"));
+  const double of_o = a * (1 + t - round_to(t, Format::bf16));
+  ASSERT_NE(a, of_o);
+  for (const auto& [D, wrong] : {std::pair{a - of_o, false}, {a, true}})
+    for (const Judged& j :
+         judged(room, problem, Format::bf16, {{"d_bandwidth", Array(std::vector<int>{}, {-D * s})}})) {
+      EXPECT_EQ(j.judgement.verdict == Verdict::fail, wrong) << j.judgement.reason;
+    }
+}
+
 /// Zeros are right where the truth is zero throughout: softmax attention of one token has no gradient in q and k.
 TEST(Model, zero_is_right_where_the_truth_is_zero) {
   const Room& room = listed_room("softmax_attention");
@@ -403,7 +570,7 @@ TEST(Model, zero_is_right_where_the_truth_is_zero) {
     EXPECT_EQ(j.judgement.verdict, Verdict::pass) << j.tensor << ": " << j.judgement.reason;
 }
 
-/// What every block of `block` columns of the values gives to a gradient, each stored in `format`, added up and stored.
+/// The gradient as the sum of parts, one for every block of `block` columns of the values, each stored in `format`.
 /// A column of the state knows of no other.
 std::vector<double> in_parts(const Room& room, const Problem& problem, const std::string& gradient, int block,
                              Format format) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double fifth = 0.2;
 
-/// Of one tensor.
+/// The errors of one tensor.
 struct Off {
   std::size_t elements = 0, near = 0;
   double squares = 0, said = 0, is = 0;  ///< of errors in units of the truth; of sigma

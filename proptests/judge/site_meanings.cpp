@@ -1,4 +1,4 @@
-// Whoever reads a site's letters reads what they stand for.
+// A reader of a site's letters can read what they stand for.
 #include "judge/contract/site_meanings.hpp"
 
 #include <gtest/gtest.h>

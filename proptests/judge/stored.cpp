@@ -56,7 +56,7 @@ TEST(Storage, allows_one_rounding_and_no_more) {
   }
 }
 
-/// What rounds alike leans together and is off by the most that there is; a tie may go either way.
+/// Elements that round alike lean together and are off by the most that there is; a tie may go either way.
 TEST(Storage, allows_ties_to_either_side) {
   Expected e = of_fp32(tie, 1e-9);
   ASSERT_TRUE(allow_storage(e, Format::bf16));

@@ -1,4 +1,4 @@
-// What the truth alone says of whether sums are exact, beside what the sizes of their terms say.
+// Signs of exact sums in the truth alone, compared with the sizes of their terms.
 #include "judge/sigma/terms.hpp"
 
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@
 namespace assay {
 namespace {
 
-/// Elements that any order sums exactly look so, and many of the others do not: else nobody need ask for sizes.
+/// Elements that any order sums exactly look so, and many of the others do not: else sizes would not be needed.
 TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   std::size_t exact = 0, rounded = 0, seen = 0;
   for (const char* name : {"gated_deltanet", "linear_attention", "gla", "mamba2"})
     for (const Style style : {Style::normal, Style::integers, Style::dyadic})
       for (const auto& [accumulators, tokens] : {std::pair(Format::fp32, 24), {Format::fp64, 24}, {Format::fp32, 1}}) {
         const Room& room = listed_room(name);
-        // Of one token and one key dimension there are products of three numbers of 8 bits, which 24 bits just hold.
+        // One token and one key dimension give products of three numbers of 8 bits, which 24 bits just hold.
         Problem problem = room.make({name, {1, tokens, 2, 0, tokens == 1 ? 1 : 8, 8, 0}, Format::bf16, style, 6, {}});
         if (tokens == 1) std::ranges::fill(problem.inputs.at("initial_state").data, 0.0);
         const std::optional<Arrays> sizes = term_sizes(name, problem, accumulators);
@@ -60,18 +60,18 @@ TEST(Terms, are_those_of_one_head_after_the_other) {
   const Problem problem =
       listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
   constexpr int bits = 24;
-  Sized::accumulate_in(bits);
+  Sized::hold_in({bits});
   const Arrays one_by_one = reported_sizes(answer<M, Sized>(Binding<M, double>(problem), true));
-  for (const int threads : {1, 3}) expect_same(*listed_room(M::name).term_sizes(problem, bits, threads), one_by_one);
+  for (const int threads : {1, 3}) expect_same(*listed_room(M::name).term_sizes(problem, {bits}, threads), one_by_one);
 }
 
 TEST(Terms, of_a_program_do_not_depend_on_the_threads) {
   const Room& room = listed_room("linear_attention");
   const Problem problem =
       room.make({std::string(room.name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::integers, 6, {}});
-  const auto alone = room.term_sizes(problem, 53, 1), fewer = room.term_sizes(problem, 3, 1);
+  const auto alone = room.term_sizes(problem, {53}, 1), fewer = room.term_sizes(problem, {3}, 1);
   ASSERT_TRUE(alone.has_value() && fewer.has_value());
-  expect_same(*room.term_sizes(problem, 53, 3), *alone);
+  expect_same(*room.term_sizes(problem, {53}, 3), *alone);
   EXPECT_NE(fewer->at("o").data, alone->at("o").data);  // more is exact in 53 bits
 }
 

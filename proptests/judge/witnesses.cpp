@@ -44,7 +44,7 @@ std::vector<Other> other_sums(const KernelForm& form, Format precision) {
   return list;
 }
 
-/// What is no tile program at all: token by token, and D = sum_j P_ij dP_ij.
+/// References that are no tile program: token by token, and D = sum_j P_ij dP_ij.
 std::vector<Other> references(const Room& room, Format precision) {
   std::vector<Other> list;
   for (const KernelForm* other : {sequential_form(room.name), product_sum_form(room.name)})
@@ -204,7 +204,7 @@ Array rows_in(const std::vector<int>& order, const Array& array) {
   return to;
 }
 
-/// What a kernel answers that goes through the tokens of these tensors in that order; `orders` are those that come
+/// The answer of a kernel that goes through the tokens of these tensors in that order; `orders` are those that come
 /// back.
 Answer through_tokens(const std::vector<int>& order, const std::vector<std::string>& orders, const Problem& problem,
                       const std::function<Answer(const Problem&)>& run) {
@@ -334,12 +334,12 @@ Sized some_sized(const Stream& random, std::uint64_t i) {
 bool same_bits(const Sized& a, const Sized& b) {
   const auto bits = [](double x) { return std::isnan(x) ? 0 : std::bit_cast<std::uint64_t>(x); };
   return bits(a.value) == bits(b.value) && bits(a.size) == bits(b.size) && bits(a.total) == bits(b.total) &&
-         bits(a.unit) == bits(b.unit) && bits(a.rest) == bits(b.rest);
+         bits(a.unit) == bits(b.unit) && bits(a.rest) == bits(b.rest) && bits(a.factor) == bits(b.factor);
 }
 
 TEST(Sized, takes_lines_as_it_takes_numbers) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    Sized::accumulate_in(seed % 3 == 0 ? 53 : 6);
+    Sized::hold_in({seed % 3 == 0 ? 53 : 6});
     const Stream random(seed, "sized");
     const int n = random.integer(1, 200), step = 1 + random.integer(2, 2);
     std::vector<Sized> a(400), b(400), y(200);
@@ -361,11 +361,11 @@ TEST(Sized, takes_lines_as_it_takes_numbers) {
       EXPECT_TRUE(same_bits(less[i], i < static_cast<std::size_t>(n) ? y[i] - term : y[i])) << seed << ' ' << i;
     }
   }
-  Sized::accumulate_in(53);
+  Sized::hold_in({53});
 }
 
 TEST(Sized, knows_what_is_exact_in_any_order) {
-  Sized::accumulate_in(24);
+  Sized::hold_in({24});
   const auto sum = [](std::initializer_list<double> terms) {
     Sized total = 0;
     for (const double x : terms) total += x;
@@ -382,12 +382,29 @@ TEST(Sized, knows_what_is_exact_in_any_order) {
   EXPECT_TRUE((Sized(0) * Sized(0.1)).exact());
   EXPECT_TRUE(sqrt(Sized(4)).exact());
   EXPECT_FALSE(sqrt(Sized(2)).exact());
-  Sized::accumulate_in(53);
+  Sized::hold_in({53});
   EXPECT_TRUE(sum({0x1p24, 1}));
 }
 
+TEST(Sized, remembers_what_operands_may_carry) {
+  Sized::hold_in({11, 0x1p-14});
+  const Sized decayed = exp(Sized(-20)) * (Sized(0.3) * Sized(3.1));
+  EXPECT_EQ(decayed.rounded_at(), 0x1p-14 * 3.1) << "e^-20 0.3 may be an operand, beside 3.1";
+  Sized::hold_in({11});
+  EXPECT_LT(decayed.rounded_at(), 25 * std::exp(-20)) << "where every number is normal, the exponent's rounding";
+  Sized::hold_in({53});
+}
+
+TEST(Sized, multiplies_out_what_has_cancelled) {
+  Sized::hold_in({24});
+  const Sized left = (Sized(1.1) + Sized(1e-9)) - Sized(1.1);
+  EXPECT_NEAR((left * left).rounded_at(), 1.21, 1e-6) << "1e-9 is less than a rounding of 1.1";
+  EXPECT_NEAR((left * Sized(3)).rounded_at(), 3.3, 1e-6);
+  Sized::hold_in({53});
+}
+
 TEST(Sized, knows_what_leaves_no_trace) {
-  Sized::accumulate_in(53);
+  Sized::hold_in({53});
   const Sized tiny = exp(Sized(-128)), weights = Sized(1) + Sized(1) + tiny;
   EXPECT_TRUE(weights.exact()) << "2 + 2.6e-56 is 2 in any order";
   EXPECT_TRUE((Sized(3) / weights).exact());
@@ -401,10 +418,10 @@ TEST(Sized, knows_what_leaves_no_trace) {
   EXPECT_EQ(log(weights - Sized(1)).value, 0);
   EXPECT_FALSE(log(weights - Sized(1)).exact());
 
-  Sized::accumulate_in(24);
+  Sized::hold_in({24});
   EXPECT_FALSE((Sized(1) + exp(Sized(-16))).exact()) << "1.1e-7 of 2^-23";
   EXPECT_TRUE((Sized(1) + exp(Sized(-24))).exact());
-  Sized::accumulate_in(53);
+  Sized::hold_in({53});
 }
 
 }  // namespace

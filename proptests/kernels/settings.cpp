@@ -1,4 +1,4 @@
-// What forms say that a device is to be tried with: problems that their rooms take and that they themselves can run.
+// The settings that forms give a device to try: problems that their rooms take and that they themselves can run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace assay {
 namespace {
 
-/// Of a form's setting, with few tokens.
+/// A problem of a form's setting, with few tokens.
 Problem problem_of(const Room& room, const Setting& setting) {
   const Shape shape{1, 21, 4, groups_heads(room.inputs()) ? 2 : 0, 8, 8, std::min(21, setting.queries)};
   Problem problem = room.make({std::string(room.name), shape, Format::bf16, setting.style, 0, setting.params});

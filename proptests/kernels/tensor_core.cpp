@@ -45,7 +45,7 @@ double sum_on_tensor_core(double c, const std::vector<double>& a, const std::vec
 }
 
 TEST(TensorCore, CutsWhatIsTwoBitsBelowTheLastPlace) {
-  // Of 1, the last place is 2^-23, and what is kept goes down to 2^-25.
+  // The last place of 1 is 2^-23, and bits down to 2^-25 are kept.
   const std::vector<double> four(4, 0x1p-13);
   EXPECT_EQ(sum_on_tensor_core(1, four, std::vector<double>(4, 0x1p-12), Format::bf16), 1 + 0x1p-23);
   EXPECT_EQ(sum_on_tensor_core(1, four, std::vector<double>(4, 0x1p-13), Format::bf16), 1);

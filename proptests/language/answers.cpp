@@ -1,4 +1,4 @@
-// What programs answer: published cases, dual numbers, the rooms' own references.
+// Answers of programs: published cases, dual numbers, the rooms' own references.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -272,42 +272,6 @@ std::string refusal_of(const Room& room, const std::string& record, Status statu
   return result.message;
 }
 
-TEST(ProgramAnswers, AreRefusedInOneSentence) {
-  const Room& room = room_of("gated_deltanet");
-  const auto record = [](const std::string& change, const std::string& params = "{}") {
-    Json c = Json::parse(
-        R"({"id":"x","mechanism":"x","inputs":{"q":[["1","2"]],"k":[["1","0"]],"v":[["1"]],"beta":["1"],"log_decay":["-1"]}})");
-    c["params"] = Json::parse(params);
-    const Json changed = Json::parse(change);
-    for (const auto& [name, value] : changed.items())
-      if (value.is_null())
-        c["inputs"].erase(name);
-      else
-        c["inputs"][name] = value;
-    return c.dump();
-  };
-  EXPECT_EQ(refusal_of(room, record("{}"), Status::ok, -1), "");
-  EXPECT_EQ(refusal_of(room, record(R"({"v":null})"), Status::domain, -1), "v: missing");
-  EXPECT_EQ(refusal_of(room, record(R"({"betta":["1"]})"), Status::domain, -1),
-            "inputs.betta: unknown to gated_deltanet (did you mean beta?)");
-  EXPECT_EQ(refusal_of(room, record(R"({"k":[["1"]]})"), Status::domain, -1), "k: expected K = 2, got 1");
-  EXPECT_EQ(refusal_of(room, record(R"({"k":["1"]})"), Status::domain, -1),
-            "k: expected [T, K] or the same with heads in front, got shape [1]");
-  EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["0.5"]})"), Status::domain, 0),
-            "log_decay[0]: a log decay must be <= 0");
-  EXPECT_EQ(refusal_of(room, record(R"({"log_decay":["-inf"]})"), Status::ok, -1), "");
-  const std::string narrow = R"({"id":"x","mechanism":"x","inputs":{"q":[["1"]],"k":[["1"]],"v":[["1"]],"sink":"0",)"
-                             R"("bandwidth":"0"}})";
-  EXPECT_EQ(refusal_of(room_of("sink_attention"), narrow, Status::domain, -1), "bandwidth: expected a number > 0");
-  EXPECT_EQ(refusal_of(room, record(R"({"beta":["nan"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
-  EXPECT_EQ(refusal_of(room, record(R"({"beta":["-inf"]})"), Status::nonfinite, 0), "beta[0]: not a finite number");
-  EXPECT_EQ(refusal_of(room, record("{}", R"({"error":"undecayed"})"), Status::domain, -1),
-            "params.error: this program was traced with decayed");
-  EXPECT_EQ(refusal_of(room, record("{}", R"({"error":"decayed"})"), Status::ok, -1), "");
-  EXPECT_EQ(refusal_of(room, record("{}", R"({"errors":"decayed"})"), Status::domain, -1),
-            "params.errors: unknown to gated_deltanet (did you mean error?)");
-}
-
 /// A program of one input x, in a file; its path.
 std::string file_of(std::string_view name, std::string_view nodes, std::string_view results,
                     std::string_view type = "real T") {
@@ -323,7 +287,7 @@ const Room& written(std::string_view name, std::string_view nodes, std::string_v
   return program_room(file_of(name, nodes, results, type));
 }
 
-/// What no program of the library has: a tie of max, a recurrence from the last token to the first, axes that go round.
+/// Operations that no program of the library has: a tie of max, a recurrence from last to first token, turned axes.
 TEST(ProgramAnswers, OfRareOperationsHaveTheGradientsThatDualNumbersSay) {
   constexpr const char* rare[][4] = {
       {"tie", "real T", R"([["const",[],{"value":"0"}],["expand",[1],{"at":0,"size":"T"}],["max",[0,2]]])", "[3]"},
@@ -361,7 +325,7 @@ TEST(ProgramAnswers, CasesOfChunksHaveAllTokens) {
   EXPECT_EQ(problem.inputs.at("k").shape, (std::vector<int>{2, 3, 16, 4}));
 }
 
-/// A process may meet any number of programs, one after another: those that nobody holds go, all but the latest.
+/// A process may meet any number of programs, one after another: those that are not held go, all but the latest.
 TEST(ProgramAnswers, DoNotKeepEveryProgram) {
   constexpr int programs = 10000, most = 64;
   std::vector<std::weak_ptr<const Room>> met;
@@ -404,7 +368,7 @@ TEST(ProgramAnswers, NameTheOperationThatMadeWhatDoesNotExist) {
   const Room& chosen = written(
       "chosen", stepwise(R"([["sqrt",[0]],["const",[],{"value":"1"}],["lt",[1,2]],["select",[3,0,2]]])", "4"), "[2]");
   EXPECT_EQ(refusal_of(chosen, record(R"(["1","-2"])"), Status::domain, 1), "o[1] is undefined: sqrt of token 1");
-  // What is not selected does no harm, backward as well.
+  // Values that are not selected do no harm, backward as well.
   const std::string guarded =
       R"([["const",[],{"value":"0"}],["const",[],{"value":"1"}],["div",[2,0]],["abs",[3]],["eq",[0,1]],["select",[5,1,4]]])";
   const Room& selected = written("selected", stepwise(guarded, "6"), "[2]");

@@ -1,5 +1,5 @@
-// Programs damaged where it hurts: their JSON as a tree, a place of it replaced, taken out, doubled or moved. What is
-// read computes something or refuses to; what is refused gets one sentence. Bytes are damaged in programs.cpp.
+// Programs damaged where it hurts: their JSON as a tree, a place of it replaced, taken out, doubled or moved. A program
+// read computes something or refuses to; a refused one gets one sentence. Bytes are damaged in programs.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -145,7 +145,7 @@ bool is_small(const Program& program) {
   return written < 100 && footprint(*program.body, sizes) < 1e4;
 }
 
-/// What became of it: it was refused, read, or read and computed.
+/// The fate of a file: it was refused, read, or read and computed.
 enum class Fate { refused, read, computed };
 
 Fate fate_of(const std::string& text) {

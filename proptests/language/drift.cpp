@@ -1,5 +1,4 @@
-// assay drift of a program: its segments are one run, its own algorithm and a traced one have their sites, and an error
-// is found where it is.
+// assay drift of a program: its segments are one run, and an error is found where it is.
 #include "judge/drift/drift.hpp"
 
 #include <gtest/gtest.h>
@@ -10,13 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "files/case_file.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "oracles/core/trajectory_of.hpp"
-#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
-#include "proptests/tools/cli.hpp"
 #include "reference/gated_deltanet.hpp"
 #include "reference/kda.hpp"
 #include "reference/mdn.hpp"
@@ -24,7 +20,6 @@
 namespace assay::language {
 namespace {
 
-const std::string library = source_dir() + "/mechanisms/";
 DriftSpec spec_of(const std::string& program, Format precision, long tokens, Style style = Style::normal) {
   DriftSpec spec;
   spec.room = find_room(program), spec.of_program = own_form(program), spec.form = spec.of_program.get(),
@@ -91,70 +86,6 @@ TEST(ProgramDrift, AStateThatIsStoredNarrowIsFound) {
   ASSERT_FALSE(narrow.sites.empty());
   EXPECT_EQ(narrow.sites.front().site, "final");
   EXPECT_GT(narrow.sites.front().share, 0.99);
-}
-
-class ProgramDriftVerb : public CliFiles {};
-
-TEST_F(ProgramDriftVerb, FollowsAChunkAlgorithmAtItsMarks) {
-  std::vector<std::string> args = {"drift",    in_library("gated_deltanet"),
-                                   "--form",   library + "forms/json/gated_deltanet_chunks.json",
-                                   "--tokens", "320",
-                                   "--dim",    "8",
-                                   "--format", "json"};
-  const Ran ran = run_assay(args);
-  ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
-  const Json drift = Json::parse(ran.out);
-  EXPECT_EQ(drift["verdict"], "PASS");
-  EXPECT_EQ(drift["tile"], "16");
-  std::set<std::string> sites;
-  double share = 0;
-  for (const Json& site : drift["sites"]) sites.insert(site["site"]), share += site["share"].get<double>();
-  EXPECT_TRUE(sites.contains("Tc") && sites.contains("Sc") && sites.contains("op")) << drift["sites"].dump();
-  EXPECT_FALSE(sites.contains("factors"));
-  EXPECT_NEAR(share, 1, 1e-12);
-  EXPECT_NE(drift["command"].get<std::string>().find("--form " + args[3]), std::string::npos) << drift["command"];
-
-  args[3] = in_library("gated_deltanet-error-undecayed");
-  const Ran other = run_assay(args);
-  EXPECT_EQ(other.code, 2);
-  EXPECT_NE(other.err.find("not proven to compute what the mechanism does on this case"), std::string::npos)
-      << other.err;
-}
-
-TEST_F(ProgramDriftVerb, PrintsEveryFormatAndTakesPython) {
-  std::filesystem::copy(source_dir() + "/docs/examples/implicit_delta.py", path("mine.py"));
-  const auto in = [&](const char* format) {
-    return run_assay({"drift", path("mine.py"), "--tokens", "260", "--dim", "4", "--draws", "3", "--format", format});
-  };
-  for (const auto& [format, part] : std::map<const char*, const char*>{{"table", "every site alone"},
-                                                                       {"markdown", "Past the budget: no token"},
-                                                                       {"csv", "tensor,first,last,tokens,error,law"},
-                                                                       {"html", "<svg"},
-                                                                       {"json", "\"assay-drift\""}}) {
-    const Ran ran = in(format);
-    EXPECT_EQ(ran.code, 0) << format << ran.err;
-    EXPECT_NE(ran.out.find(part), std::string::npos) << format << ran.out.substr(0, 2000);
-  }
-}
-
-TEST_F(ProgramDriftVerb, RefusesWhatDoesNotGoOn) {
-  const auto refused = [&](const std::string& program, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> args = {"drift", program};
-    args.insert(args.end(), more.begin(), more.end());
-    const Ran ran = run_assay(args);
-    EXPECT_EQ(ran.code, 2) << program << ran.out;
-    return ran.err;
-  };
-  const auto says = [](const std::string& message, const char* part) {
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-  };
-  says(refused(in_library("forgetting_attention")), "takes up no states of the segment before");
-  says(refused(library + "forms/json/kda_chunks.json"), "give the recurrence by tokens, and this as its --form");
-  // What counts its tokens begins to count again.
-  says(refused(in_library("linear_attention-normalization-count")),
-       "it does not hold that two runs, with final_state carried to initial_state, are one run");
-  says(refused(in_library("kda"), {"--form", "chunkwise"}), "without, it is run token by token");
-  says(refused(in_library("kda"), {"--site", "S=bf16"}), "token-by-token has no site S");
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {
   }
 }
 
-/// What the program makes of head 0, with that state at the start.
+/// The values of the program on head 0, with that state at the start.
 std::vector<Value<Pack<2>>> run_from(const Posed<double>& posed, const Program& program,
                                      const std::vector<Pack<2>>& state, std::size_t which) {
   constexpr std::array<int, 8> heads{};

@@ -42,7 +42,7 @@ std::vector<std::string> settings_for(const Program& plain, const Problem& probl
   return list;
 }
 
-/// What both know: the program gives no tails.
+/// Keeps the cotangents that both know: the program gives no tails.
 void keep_what_both_know(const Program& program, Problem& problem) {
   std::erase_if(problem.cotangents, [&](const auto& entry) {
     return std::find(program.outputs.begin(), program.outputs.end(), entry.first) == program.outputs.end();
@@ -159,15 +159,15 @@ bool differs(const BasicArrays<HiLo>& a, const BasicArrays<HiLo>& b) {
   for (const auto& [name, array] : a) {
     double largest = 0;
     for (const HiLo& x : array.data) largest = std::max(largest, std::fabs(x.hi));
-    const auto other = b.find(name);  // a room leaves out what nobody gave
+    const auto other = b.find(name);  // a room leaves out inputs that are not given
     for (std::size_t i = 0; other != b.end() && i < array.data.size(); ++i)
       if (std::fabs(array.data[i].hi - other->second.data[i].hi) > std::ldexp(largest, -50)) return true;
   }
   return false;
 }
 
-/// The first of the mutants, from a drawn one on, that changes an answer; null if none does. Of a number that a room
-/// derives (log gamma of RetNet) the reference has no slope: fixtures/frozen holds its gradient.
+/// The first of the mutants, from a drawn one on, that changes an answer; null if none does. The reference has no slope
+/// of a number that a room derives (log gamma of RetNet): fixtures/frozen holds its gradient.
 std::unique_ptr<const Mutated> one_that_shows(const Room& room, const Problem& problem, const Mechanism& right,
                                               bool of_gradient) {
   const std::vector<Mutant> mutants = mutants_of(of_gradient ? right.gradient : right.program);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "files/case_file.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
@@ -31,7 +30,7 @@ Problem problem_of(const std::string& program, const Shape& shape, std::uint64_t
   return problem;
 }
 
-/// What may be wrong with a kernel.
+/// Bugs of a kernel.
 enum class Bug { none, state_in_bf16, mask_without_diagonal };
 
 /// The implicit delta rule in chunks of 16 tokens, in floats: what a careful author of a kernel would write, and
@@ -230,43 +229,6 @@ TEST_F(FormFiles, WhyNamesTheSite) {
   ASSERT_TRUE(why.explanations.known());
   EXPECT_EQ(why.explanations.list.front().name, "Uc");
   EXPECT_NE(why.explanations.list.front().what.find("in bf16"), std::string::npos);
-}
-
-TEST_F(FormFiles, AreRefusedWhereTheyAreNone) {
-  ASSERT_EQ(run_assay({"case", library("deltanet"), "--shape", "1,20,2,4,4", "-o", path("case.safetensors")}).code, 0);
-  ASSERT_EQ(run_assay({"oracle", path("case.safetensors"), "-o", path("out.safetensors")}).code, 0);
-  const auto refused = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"check", path("case.safetensors"), path("out.safetensors")};
-    args.insert(args.end(), more.begin(), more.end());
-    const Ran ran = run_assay(args);
-    EXPECT_EQ(ran.code, 2) << ran.out;
-    return ran.err;
-  };
-  EXPECT_NE(refused({"--form", "chunkwise"}).find("--form FORM.json, a program with the kernel's roundings"),
-            std::string::npos);
-  EXPECT_NE(refused({"--contract", "fla"}).find("--form FORM.json"), std::string::npos);
-  EXPECT_NE(refused({"--form", path("none.json")}).find("none.json"), std::string::npos);
-  // The recurrence of another mechanism, and one whose numbers are others.
-  EXPECT_NE(refused({"--form", form_of("gated_deltanet")}).find("wants log_decay, which deltanet has not"),
-            std::string::npos);
-  std::string text = text_of_file(form_of("deltanet"));
-  const std::string sites = R"("site":"Tc")";
-  ASSERT_NE(text.find(sites), std::string::npos);
-  const auto with_site = [&](const std::string& site) {
-    std::string other = text;
-    for (std::size_t at = 0; (at = other.find(sites, at)) != std::string::npos;)
-      other.replace(at, sites.size(), R"("site":")" + site + '"');
-    return write(site + ".json", other);
-  };
-  EXPECT_NE(refused({"--form", with_site("state")}).find("choose another"), std::string::npos);
-  EXPECT_NE(refused({"--form", with_site("out")}).find("choose another"), std::string::npos);
-  EXPECT_NE(refused({"--form", with_site("a_name_of_20_letters")}).find("at most 15 characters"), std::string::npos);
-  // An error in its algebra.
-  const std::size_t sum = text.find(R"(["sub",)");
-  ASSERT_NE(sum, std::string::npos);
-  EXPECT_NE(refused({"--form", write("slip.json", text.replace(sum + 2, 3, "add"))})
-                .find("not proven to compute what the mechanism does on this case"),
-            std::string::npos);
 }
 
 /// A contract of the user's own says what the marks are rounded to.

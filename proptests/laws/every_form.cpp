@@ -59,7 +59,7 @@ constexpr RoomLaw room_laws[] = {
 };
 #undef LAW
 
-/// What laws say nothing of, "room" or "room:form", and why.
+/// Laws that some subjects, "room" or "room:form", are exempt from, and why.
 struct Exception {
   std::string_view laws, subjects, why;
 };

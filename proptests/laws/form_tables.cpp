@@ -1,4 +1,4 @@
-// What single forms cannot compute, sites that must be in use, and forms with operands in 8 bits: tables.
+// Problems that single forms cannot compute, sites that must be in use, and forms with operands in 8 bits: tables.
 #include <gtest/gtest.h>
 
 #include <algorithm>

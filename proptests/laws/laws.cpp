@@ -111,7 +111,7 @@ Arrays allowance(const Subject& s, const Problem& problem, Format precision, int
 
 namespace {
 
-/// What is wrong with the first element that is further off than allowed, or "". `times` counts the answers on the way
+/// A sentence on the first element that is further off than allowed, or "". `times` counts the answers on the way
 /// from one to the other. Each is a double, rounded once from a longer sum; an allowance learnt from a few runs may be
 /// smaller than that where a sum is next to exact.
 std::string first_beyond(const Arrays& got, const Arrays& want, const Arrays& allowed, double times) {
@@ -281,7 +281,7 @@ void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
   const auto compare = [&](const Arrays& gradients, const Arrays* allowed) {
     double pulled = 0, limit = pushed_rounding;
     for (const auto& [name, d] : direction) {
-      if (d.data.empty()) continue;  // nobody expects anything of it
+      if (d.data.empty()) continue;  // empty: there is nothing to compare
       const Array& g = gradients.at("d_" + name);
       pulled += dot(g, d), limit += rounding_of_dot(g, d);
       if (allowed != nullptr) limit += weighed(d, allowed->at("d_" + name));
@@ -309,7 +309,7 @@ void linear_in_values(const Subject& s, const LawCase& c) {
     const auto it = p.inputs.find(ranked.field.name);
     if (it == p.inputs.end() || (ranked.field.domain != Domain::value && ranked.field.domain != Domain::state))
       continue;
-    if (it->second.data.empty()) continue;  // nobody expects anything of it
+    if (it->second.data.empty()) continue;  // empty: there is nothing to compare
     in += dot(it->second, got.at("d_" + it->first));
     limit += weighed(it->second, allowed.at("d_" + it->first)) + rounding_of_dot(it->second, got.at("d_" + it->first));
   }
@@ -420,7 +420,7 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
            std::any_of(outputs.begin(), outputs.end(), [&](const auto& r) { return is("", r); });
   };
 
-  // Both runs put together. What is passed between them is a double; all runs but the first move it by the last bit.
+  // Both runs put together. Doubles are passed between them; all runs but the first move it by the last bit.
   const Arrays whole = flat(s.run(p, Format::exact, c.tile));
   const auto in_two_runs = [&](std::uint32_t run) {
     auto passed = [&, moved = std::uint32_t{0}](Array x) mutable {

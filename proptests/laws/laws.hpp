@@ -27,7 +27,7 @@ struct Subject {
 /// The subject called `room`:`form` among `kernels`.
 Subject subject(std::span<const KernelRoom* const> kernels, std::string_view room, std::string_view form);
 
-/// What may separate a correct kernel from the oracle under that precision's contract: reach * sigma + bound by name,
+/// The allowance of a correct kernel against the oracle under that precision's contract: reach * sigma + bound by name,
 /// and of fp64, by which runs that do not round are judged, residues on top.
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile);
 
@@ -50,7 +50,7 @@ void tile_shape_changes_nothing(const Subject& s, const LawCase& c);
 void same_bits_twice(const Subject& s, const LawCase& c);
 /// Finite inputs, no rounding: every element written, none NaN.
 void every_element_is_written(const Subject& s, const LawCase& c);
-/// What comes later changes no bit of what came before.
+/// Later tokens change no bit of earlier ones.
 void the_future_changes_no_bit(const Subject& s, const LawCase& c);
 /// Heads do not see each other: one head's problem alone gives its bits.
 void heads_are_independent(const Subject& s, const LawCase& c);

@@ -1,6 +1,6 @@
 #pragma once
-// Properties of RapidCheck as tests of GoogleTest. What runs them is compiled once: where RC_GTEST_PROP stands, its
-// templates take seconds of every unit.
+// Properties of RapidCheck as tests of GoogleTest. The code that runs them is compiled once: where RC_GTEST_PROP
+// stands, its templates take seconds of every unit.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -13,12 +13,12 @@ namespace {
 using Texts = BasicArrays<std::string>;
 using TextProblem = BasicProblem<std::string>;
 
-/// What a pair hi + lo may be off, relatively: 2^-106 from its rounding, and something for the arithmetic before.
+/// The relative error allowed to a pair hi + lo: 2^-106 from its rounding, and something for the arithmetic before.
 const Mp100& pair_error() {
   static const Mp100 error = ldexp(Mp100(1), -105);
   return error;
 }
-/// What cancellation leaves of 100 digits, of the largest number of a tensor.
+/// The error that cancellation leaves of 100 digits, relative to the largest number of a tensor.
 const Mp100& floor_error() {
   static const Mp100 error("1e-80");
   return error;
@@ -78,7 +78,7 @@ BasicArray<Mp100> numbers_of(const BasicArray<Cell>& a) {
   return out;
 }
 
-/// What an output called final_NAME is called where the next segment takes it up; "" if it does not.
+/// The name of the input by which the next segment takes up an output called final_NAME; "" if there is none.
 std::string carried_name(const Room& room, std::string_view output) {
   if (!output.starts_with("final_")) return "";
   const std::string rest(output.substr(6));
@@ -225,7 +225,7 @@ std::string the_future_is_unseen(const Room& room, const Problem& problem) {
       for (std::size_t h = 0; h < H; ++h)
         for (std::size_t x = 0; x < size; ++x) {
           double& last = a.data[(h * static_cast<std::size_t>(T) + static_cast<std::size_t>(T) - 1) * size + x];
-          // What is 0 goes where its domain is.
+          // A zero moves to where its domain is.
           const double moved = r.field.domain == Domain::decay_fraction ? 0x1p-4 : -0x1p-3;
           last = std::isfinite(last) ? last / 2 + (last == 0 ? moved : 0) : -1;
         }
@@ -327,7 +327,7 @@ std::string segments_concatenate(const Room& room, const Problem& problem) {
                 carry.data[h * K + x];
       }
     } else {
-      // What holds for the whole sequence is met in both segments; what is carried in, in the first alone.
+      // An input of the whole sequence is met in both segments; one that is carried in, in the first alone.
       const auto outputs = room.outputs();
       const bool carried_in = r.field.name == "k_carry" || std::ranges::any_of(outputs, [&](const auto& output) {
                                 return carried_name(room, output.field.name) == r.field.name;

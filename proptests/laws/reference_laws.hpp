@@ -57,7 +57,7 @@ std::string backward_is_the_adjoint(const Room& room, const Problem& problem);
 /// One head's problem alone gives its outputs and, where nothing is shared, its gradients.
 std::string heads_are_independent(const Room& room, const Problem& problem);
 
-/// What comes after a token changes nothing before it. For rooms that see the past alone, whatever their options; a
+/// Later tokens change no earlier output. For rooms that see the past alone, whatever their options; a
 /// problem with causal = false is left out.
 std::string the_future_is_unseen(const Room& room, const Problem& problem);
 
@@ -65,7 +65,7 @@ std::string the_future_is_unseen(const Room& room, const Problem& problem);
 /// same for gradients, with the cotangents of what is carried handed back.
 std::string segments_concatenate(const Room& room, const Problem& problem);
 
-/// Outputs and gradients are those of the room's reference (reference/NAME.hpp), whoever answers for the room.
+/// Outputs and gradients are those of the room's reference (reference/NAME.hpp), by any engine of the room.
 std::string is_its_reference(const Room& room, const Problem& problem);
 
 // ---- tests -----------------------------------------------------------------------

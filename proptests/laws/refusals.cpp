@@ -15,7 +15,7 @@
 namespace assay::bad_inputs {
 namespace {
 
-/// What is wrong with how a room takes inputs of a kind, or "", and the rooms that take some.
+/// A fault of how a room takes inputs of a kind, or "", and the rooms that take some.
 struct KindOfInputs {
   std::string_view name;
   std::string (*violation)(const Room&);
@@ -50,7 +50,7 @@ TEST(BadInputs, of_all_kinds_are_refused) {
   }
 }
 
-/// What the checks follow, said once more.
+/// The table repeats, for every room, the kinds of inputs that the checks follow.
 TEST(BadInputs, are_of_the_kinds_that_rooms_have) {
   constexpr std::string_view table[][2] = {
       {"comba", "log gates: log_decay; optional: initial_state; shared: q k p"},

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels that weigh all tokens alike obey besides (lla-family.md sections 10 and 11).
+// Further laws of the kernels that weigh all tokens alike (lla-family.md sections 10 and 11).
 #include <algorithm>
 #include <cmath>
 

@@ -5,63 +5,56 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 
 #include "oracles/identities/errata.hpp"
+#include "reference/core/error.hpp"
 #include "tools/lab/identity_rows.hpp"
 
 namespace assay::identities {
 namespace {
 
-/// A name that a test can have.
-std::string test_name(std::string name) {
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  return name;
+/// Lets `body` speak of a row: what fails or is thrown there has the row's name, and the next row still has its turn.
+template <class Body>
+void under_name(const std::string& name, const Body& body) {
+  SCOPED_TRACE(name);
+  try {
+    body();
+  } catch (const std::exception& thrown) {
+    ADD_FAILURE() << thrown.what();
+  }
 }
 
-class EveryIdentity : public ::testing::TestWithParam<Identity> {};
-
-TEST_P(EveryIdentity, IsMetAtItsRate) {
-  const IdentityResult r = measure(GetParam());
-  EXPECT_TRUE(r.passed) << GetParam().statement << ": order " << r.measured_order << ", coefficient " << r.coefficient
-                        << ", predicted " << r.predicted_coefficient << ", error " << r.error;
-}
-
-INSTANTIATE_TEST_SUITE_P(Identities, EveryIdentity, ::testing::ValuesIn(identities()), [](const auto& limit) {
-  return test_name(std::string(limit.param.mechanism) + "_" + std::string(limit.param.name));
-});
-
-struct NamedErratum {
-  std::string chapter;
-  Erratum erratum;
-};
-
-std::vector<NamedErratum> all_errata() {
-  std::vector<NamedErratum> list;
-  for (const ErrataChapter& chapter : errata())
-    for (const Erratum& e : chapter.errata)
-      list.push_back({std::string(chapter.source.substr(0, chapter.source.find('-'))), e});
-  return list;
-}
-
-class EveryErratum : public ::testing::TestWithParam<NamedErratum> {};
-
-TEST_P(EveryErratum, MissesAsPrintedAndAgreesAsCorrected) {
-  const ErratumResult r = measure(GetParam().erratum);
-  EXPECT_TRUE(r.confirmed) << GetParam().erratum.printed << ": off by " << r.printed_error << ", corrected "
-                           << r.corrected_error;
-}
-
-INSTANTIATE_TEST_SUITE_P(Errata, EveryErratum, ::testing::ValuesIn(all_errata()), [](const auto& e) {
-  return test_name(e.param.chapter + "_" + std::string(e.param.erratum.id));
-});
-
-TEST(Errata, NamesAreUnique) {
+// One test for all rows: for tests of their names every process of this program would read all of the files.
+TEST(Identities, AreMetAtTheirRates) {
   std::set<std::string> names;
-  for (const NamedErratum& e : all_errata())
-    EXPECT_TRUE(names.insert(e.chapter + std::string(e.erratum.id)).second) << e.chapter << ' ' << e.erratum.id;
+  for (const Identity& limit : identities()) {
+    const std::string name = text(limit.mechanism, ' ', limit.name);
+    EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
+    under_name(name, [&] {
+      const IdentityResult r = measure(limit);
+      EXPECT_TRUE(r.passed) << limit.statement << ": order " << r.measured_order << ", coefficient " << r.coefficient
+                            << ", predicted " << r.predicted_coefficient << ", error " << r.error;
+    });
+  }
+  EXPECT_FALSE(names.empty());
+}
+
+TEST(Errata, MissAsPrintedAndAgreeAsCorrected) {
+  std::set<std::string> names;
+  for (const ErrataChapter& chapter : errata())
+    for (const Erratum& e : chapter.errata) {
+      const std::string name = text(chapter.source.substr(0, chapter.source.find('-')), ' ', e.id);
+      EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
+      under_name(name, [&] {
+        const ErratumResult r = measure(e);
+        EXPECT_TRUE(r.confirmed) << e.printed << ": off by " << r.printed_error << ", corrected " << r.corrected_error;
+      });
+    }
+  EXPECT_FALSE(names.empty());
 }
 
 Identity of(int order, std::function<Mp200(const Mp200&)> f, Vector predicted) {

@@ -26,7 +26,7 @@ CaseSpec spec_of(const Room& room, int tokens, Format precision, std::uint64_t s
   return {std::string(room.name), {1, tokens, 2, 0, 8, 8, 0}, precision, style, seed, {}};
 }
 
-/// What is wrong with the tensors of `got`, a line each.
+/// The faults of the tensors of `got`, a line each.
 std::string complaints(const Answer& got, const Expectation& expectation) {
   std::string lines;
   const auto answer = in_report_order(got, expectation);

@@ -9,12 +9,14 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "files/problem_file.hpp"
+#include "judge/court/cache.hpp"
 #include "judge/court/case_trial.hpp"
 #include "judge/court/judge_answer.hpp"
 #include "judge/court/seeded_case.hpp"
@@ -50,12 +52,20 @@ PosedCase drawn_case(const Room& room) {
           arguments::draw_case(request, "0")};
 }
 
+/// The answer as it is judged; nothing where it is refused.
+std::optional<GivenAnswer> read_by(const CaseTrial& trial, Safetensors answer) {
+  try {
+    return trial.read(std::move(answer), {}, "answer");
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 /// Verdicts by tensor; nothing where the answer is refused.
 using Verdicts = std::map<std::string, Verdict>;
-Verdicts verdicts_on(const CaseTrial& trial, Safetensors answer, std::vector<NotJudged>* unseen = nullptr) {
+Verdicts verdicts_on(const CaseTrial& trial, Safetensors answer) {
   try {
     const GivenAnswer given = trial.read(std::move(answer), {}, "answer");
-    if (unseen != nullptr) *unseen = given.not_judged;
     Verdicts verdicts;
     for (const ReportRow& row : trial.judge(
              given, [](const std::string&) { return true; }, ""))
@@ -114,17 +124,22 @@ Safetensors right_answer(const Safetensors& problem) {
   return right;
 }
 
-void expect_seen(const PosedCase& posed) {
+void expect_seen(const PosedCase& posed, const std::filesystem::path& folder) {
   CaseTrial trial(posed.file, {.threads = 1}, "case");
-  trial.prepare();
+  Cache cache(folder);
+  trial.prepare({}, &cache);
+  const auto verdicts = [&](const Safetensors& answer) {
+    cache = Cache(folder);  // finds what was kept before it was made: all answers are judged by the same sigma
+    return verdicts_on(trial, answer);
+  };
   const Safetensors right = right_answer(posed.file);
-  const Verdicts healthy = verdicts_on(trial, right);
+  const Verdicts healthy = verdicts(right);
   RC_ASSERT(!healthy.empty());
   Safetensors zeros = right;
   for (const auto& [name, tensor] : right.tensors) zero(zeros, name);
   const Safetensors turned = exchanged(right);
   for (const Safetensors* wrong : {&std::as_const(zeros), &turned})
-    for (const auto& [name, verdict] : verdicts_on(trial, *wrong)) {
+    for (const auto& [name, verdict] : verdicts(*wrong)) {
       const bool is_wrong = wrong->tensors.at(name).bytes != right.tensors.at(name).bytes;
       if (!is_wrong || healthy.at(name) != Verdict::pass || is_zero(right.tensors.at(name))) continue;
       if (verdict == Verdict::pass)
@@ -133,19 +148,17 @@ void expect_seen(const PosedCase& posed) {
   for (const auto& [name, tensor] : right.tensors) {
     Safetensors misnamed = right, missing = right;
     leave_out(missing, name), misname(misnamed, name);
-    if (!verdicts_on(trial, misnamed).empty())
-      RC_FAIL(text(posed.name, ": ", name, " is misnamed, and nobody says so"));
-    std::vector<NotJudged> unseen;
-    const bool refused = verdicts_on(trial, missing, &unseen).empty();
-    const bool said =
-        std::any_of(unseen.begin(), unseen.end(), [&](const NotJudged& one) { return one.tensor == name; });
-    if (!refused && !said) RC_FAIL(text(posed.name, ": ", name, " is missing, and nobody says so"));
+    if (read_by(trial, misnamed)) RC_FAIL(text(posed.name, ": ", name, " is misnamed, and nobody says so"));
+    const std::optional<GivenAnswer> given = read_by(trial, missing);
+    const bool said = !given || std::any_of(given->not_judged.begin(), given->not_judged.end(),
+                                            [&missed = name](const NotJudged& one) { return one.tensor == missed; });
+    if (!said) RC_FAIL(text(posed.name, ": ", name, " is missing, and nobody says so"));
   }
 }
 
-class Asked : public testing::TestWithParam<const KernelRoom*> {};
+class Asked : public CliFiles, public testing::WithParamInterface<const KernelRoom*> {};
 TEST_P(Asked, is_judged) {
-  laws::check_property([] { expect_seen(drawn_case(listed_room(GetParam()->name))); });
+  laws::check_property([this] { expect_seen(drawn_case(listed_room(GetParam()->name)), folder); });
 }
 INSTANTIATE_TEST_SUITE_P(rooms, Asked, testing::ValuesIn(kernel_rooms().begin(), kernel_rooms().end()),
                          [](const auto& info) { return std::string(info.param->name); });

@@ -65,8 +65,7 @@ BaselineRow row_of(std::string tensor, std::vector<double> errors) {
   return row;
 }
 
-/// Of two sets of numbers from one law no more than the stated part is worse; of a number that is twice as far off,
-/// all.
+/// No more than the stated part of pairs of sets from one law is worse; numbers twice as far off always are.
 TEST(BaselineRows, keep_their_false_alarm_rate) {
   std::mt19937_64 random(11);
   std::normal_distribution<double> normal;
@@ -110,7 +109,7 @@ TEST(BaselineRows, know_what_is_exact_and_what_is_no_number) {
   EXPECT_EQ(change({1e-9, 1e-9, 2e-9}, {1e-9, infinite, 1e-9}), Change::worse);
   EXPECT_EQ(change({1e-9, nan, 2e-9}, {1e-9, 1e-9, 1e-9}), Change::better);
   EXPECT_EQ(change({infinite, 1e-9, 2e-9}, {0, 0, 0}), Change::better);
-  // What passed and fails is worse, however small the error.
+  // A row that passed and fails is worse, however small the error.
   BaselineRow failing = row_of("x", {1e-9, 1e-9, 2e-9});
   failing.verdicts[1] = "FAIL";
   const Comparison c = compare_rows({row_of("x", {1e-9, 1e-9, 2e-9})}, {failing})[0];

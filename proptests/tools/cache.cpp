@@ -1,4 +1,4 @@
-// What a check learns is kept for the next one, and nothing is taken from a file that is not what was written. That the
+// A check keeps its results for the next one, and takes nothing from a file that is not as it was written. That the
 // same bytes are printed is in proptests/transcripts/check.md.
 #include "judge/court/cache.hpp"
 

@@ -25,7 +25,7 @@
 namespace assay {
 namespace {
 
-/// What the room's own emulation answers to a case, as a kernel would write it.
+/// The answer of the room's own emulation to a case, as a kernel would write it.
 Safetensors emulated(const std::string& path, Format precision) {
   ProblemFile file = read_problem(read_safetensors(path), path);
   const KernelForm& kernel = find_kernels(kernel_rooms(), file.room->name)->forms.front();

@@ -130,7 +130,7 @@ TEST(Child, know_nothing_of_what_came_later) {
   EXPECT_EQ(keeper.run(std::string(300000, 'x'), -1, 10s).exit_code, 1);
 }
 
-/// Who ends this process ends the child, too.
+/// A signal that ends this process ends the child, too.
 TEST(Child, ends_with_this_process) {
   const PrivateFolder folder;
   const std::string file = (folder.path() / "pid").string();

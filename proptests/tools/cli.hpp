@@ -16,7 +16,7 @@
 
 namespace assay {
 
-/// Checks of tests keep nothing in the folder of whoever runs them.
+/// Checks of tests keep nothing in the folder of the user who runs them.
 inline const int keeps_nothing = ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
 
 struct Ran {

@@ -14,6 +14,7 @@
 
 #include "proptests/tools/cli.hpp"
 #include "reference/core/error.hpp"
+#include "tools/print/escape.hpp"
 
 namespace assay {
 namespace {
@@ -34,6 +35,23 @@ TEST(Run, WhatNoMemoryHoldsIsTwo) {
   EXPECT_EQ(err.str(), "assay: there is not enough memory for a problem of this size\n");
 }
 #endif
+
+/// A program reads one line; in a terminal no line is too wide, and the words are the same.
+TEST(Run, ARefusalFitsATerminal) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"nosuch"}, {"report", "--style", "odd"}, {"case", "deltanet", "--shape", "1,2"}}) {
+    std::ostringstream out, plain, fitted;
+    Console quiet{out, plain, false}, terminal{out, fitted, true};
+    EXPECT_EQ(run(args, quiet), exit_usage);
+    EXPECT_EQ(run(args, terminal), exit_usage);
+    std::istringstream lines(fitted.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), text_width) << line;
+    std::string joined = fitted.str();
+    const std::string fold = "\n      ";
+    for (std::size_t at = 0; (at = joined.find(fold, at)) != std::string::npos;) joined.replace(at, fold.size(), " ");
+    EXPECT_EQ(joined, plain.str());
+  }
+}
 
 TEST(Progress, TellsWhatIsLeftOnceItKnows) {
   using std::chrono::seconds;

@@ -108,7 +108,7 @@ TEST(Growth, AMemoryThatIsKnownIsTheTimeOfWhatSaturates) {
       EXPECT_GT(knowing->high(1e6), truth.at(1e6));
       EXPECT_LT(knowing->low(1e6), truth.at(1e6));
     }
-  // What forgets nothing does not saturate, and what forgets soon does not go on, unless the points leave no doubt.
+  // Without forgetting nothing saturates, and with quick forgetting growth ends, unless points leave no doubt.
   const Growth root{.law = Law::root, .floor = 1e-3, .rise = 1e-5};
   const auto infinite = std::numeric_limits<double>::infinity();
   const auto endless = fit_growth(noisy(root, 16384, 1), {.spread = 0.05, .memory = infinite, .horizon = 1e6});

@@ -1,4 +1,4 @@
-// What kernels answered that nobody here wrote: fixtures/foreign, judged as `assay check` judges a file.
+// Answers of kernels by other authors: fixtures/foreign, judged as `assay check` judges a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

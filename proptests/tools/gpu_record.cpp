@@ -1,4 +1,4 @@
-// What a device's record keeps when some of its rooms are run again. Which rooms tools/gpu/run runs is in
+// The parts of a device's record that stay when some of its rooms are run again. Which rooms tools/gpu/run runs is in
 // proptests/transcripts/gpu.md.
 #include <gtest/gtest.h>
 

@@ -73,7 +73,7 @@ TEST(ExpectVerdict, says_what_is_wrong_where_and_how_to_see_it_again) {
   EXPECT_NE(again.out.find("\nFAIL  o is wrong in tokens 64..89 of 90"), std::string::npos) << again.out;
 }
 
-/// What `assay check` says of a misunderstood convention, a test says, too.
+/// A test names a misunderstood convention as `assay check` does.
 TEST(ExpectVerdict, says_what_it_looks_like) {
   const Problem problem = small_problem();
   Answer answer = kernel_of(problem, "bf16");
@@ -128,7 +128,7 @@ TEST_F(VerdictOfAFile, is_that_of_its_tensors) {
   EXPECT_NE(message.find("token 0 of 70"), std::string::npos) << message;
   EXPECT_EQ(run_assay(command_of(message)).code, exit_failed) << message;
 
-  // What cannot be judged is no pass, and no exception either.
+  // An answer that cannot be judged is no pass, and no exception either.
   EXPECT_VERDICT(error, assay::judge(file, only_o));
   EXPECT_NE(message_of(judge(file, only_o)).find("tensor final_state: missing"), std::string::npos);
   EXPECT_VERDICT(error, assay::judge(path("none.st"), answer));

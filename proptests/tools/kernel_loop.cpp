@@ -1,5 +1,5 @@
-// Programs that stay and answer case after case: the line protocol, and processes that end. What a check says of
-// them is in proptests/transcripts/kernel.md.
+// Programs that stay and answer case after case: the line protocol, and processes that end. The words of a check on
+// them are in proptests/transcripts/kernel.md.
 #include "tools/run/kernel_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Loop : public CliFiles {
     const std::string noted = read("starts");
     return static_cast<int>(std::count(noted.begin(), noted.end(), '\n'));
   }
-  /// What is said of a program that is asked, and asked again once it has answered.
+  /// The complaint about a program that is asked, and asked again once it has answered.
   std::string complaint(const std::string& body) const {
     KernelLoop loop(body, {});
     try {
@@ -59,7 +59,7 @@ TEST_F(Loop, hears_what_is_said_between_two_cases) {
             "--kernel-loop: the program, which should read until its input ends, ended with exit code 0");
 }
 
-/// A size that is not taken is no end; what dies is started anew, by whoever knew nothing when it was first.
+/// A size that is not taken is no end; a program that dies is started anew, without knowledge of the first one.
 TEST_F(Loop, goes_on_after_an_error_and_starts_anew_after_an_end) {
   KernelLoop loop(program("case $problem in *bad) echo error bad;; *dead) exit 1;; *) echo done;; esac"), {});
   loop.ask("good", "out", 20s);

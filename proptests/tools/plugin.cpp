@@ -1,5 +1,5 @@
-// Plugins whose tensors are on a device: a library that stands in for the driver shows that nobody else touches them.
-// What is said of what it refuses is in proptests/transcripts/plugin.md.
+// Plugins whose tensors are on a device: a library that stands in for the driver shows that nothing else touches them.
+// The sentences on refusals are in proptests/transcripts/plugin.md.
 #include "tools/run/plugin.hpp"
 
 #include <gtest/gtest.h>

@@ -30,7 +30,7 @@ ends 2 "assay: --kernel: {out}: tensor final_state: missing; to this case deltan
   "$assay" check case.st --kernel "$(cat run)" <&- >&-
 expect "a command whose streams were closed" 0 "$(cat code)"
 
-# What a stream has stays, and what follows comes after it.
+# The earlier contents of a stream stay, and the output comes after them.
 (echo first && "$assay" case deltanet --shape 1,2,1,2 -o /dev/stdout && echo last) >stream
 expect "how a stream begins" first "$(head -n 1 stream)"
 expect "how a stream ends" last "$(tail -c 5 stream)"

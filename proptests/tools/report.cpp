@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -17,6 +18,7 @@
 #include "judge/court/report_row.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
+#include "tools/print/escape.hpp"
 #include "tools/print/rows_page.hpp"
 #include "tools/print/table.hpp"
 
@@ -90,7 +92,7 @@ TEST(Report, passes_only_if_everything_does) {
   EXPECT_FALSE(report.passed());
 }
 
-/// What does not pass is in every format, with its verdict.
+/// A tensor that does not pass is in every format, with its verdict.
 TEST(Report, no_format_drops_a_verdict) {
   const Report report = one_of_each_verdict();
   for (const RowsFormat format : all_rows_formats) {
@@ -104,6 +106,17 @@ TEST(Report, no_format_drops_a_verdict) {
   EXPECT_EQ(json["rows"].size(), report.rows.size());
   EXPECT_TRUE(json["rows"][1]["worst_z"].is_null());  // JSON has no infinity
   EXPECT_EQ(worst_of(report.rows), Verdict::fail);
+}
+
+/// A long reason goes on in further lines.
+TEST(Report, no_line_of_text_is_too_wide) {
+  Report report = one_of_each_verdict();
+  for (ReportRow& row : report.rows)
+    for (int i = 0; i < 40; ++i) row.judgement.reason += " word";
+  const std::string page = print(report, RowsFormat::table);
+  EXPECT_NE(page.find("\n      word "), std::string::npos) << page;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), text_width) << line;
 }
 
 /// A device that does what the CPU executor does, and then `harm`; it cannot run split_decode.

@@ -1,5 +1,5 @@
-// Other people's files and kernels: names of ours that nobody foresees, answers that a plugin does not know, and text
-// that stays text. What is said of them is in proptests/transcripts/names.md.
+// Other people's files and kernels: names of ours that cannot be foreseen, answers that a plugin does not know, and
+// text that stays text. The sentences on them are in proptests/transcripts/names.md.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ class Safety : public CliFiles {
   std::string made, answer;
 };
 
-/// Who knows our process id knows no name of ours.
+/// Our process id tells no name of ours.
 TEST_F(Safety, temporary_names_are_not_foreseen) {
   const std::string victim = write("victim", "old");
   std::filesystem::create_symlink(victim, path("out." + std::to_string(getpid()) + ".tmp"));

@@ -1,4 +1,4 @@
-// assay check --sample: which parts are chosen, and how often a fault is missed. What is judged of them is in
+// assay check --sample: which parts are chosen, and how often a fault is missed. The verdicts on them are in
 // proptests/transcripts/sample.md.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What fails gets small, and stays what fails. assay check --shrink is in proptests/transcripts/plugin.md and
+// A failing case gets small, and still fails. assay check --shrink is in proptests/transcripts/plugin.md and
 // kernel.md.
 #include "judge/court/shrink.hpp"
 

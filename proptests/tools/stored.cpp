@@ -1,5 +1,5 @@
-// The dtypes of an answer: what is right and stored in fewer bits passes. What is said of it, and --strict-dtypes, are
-// in proptests/transcripts/check.md.
+// The dtypes of an answer: a right answer in fewer bits passes. The words on it, and --strict-dtypes, are in
+// proptests/transcripts/check.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
           for (const ReportRow& row : verdicts(listed_room(kernels->name), tokens, dtype)) {
             ++tensors, narrow += row.stored.empty() ? 0 : 1;
             passed += row.judgement.verdict == Verdict::pass ? 1 : 0;
-            // What this little data cannot tell from zeros, or the oracle not from its bound, is so in any dtype.
+            // Tensors that so few numbers cannot tell from zeros, or the oracle from its bound, are so in any dtype.
             EXPECT_NE(row.judgement.verdict, Verdict::fail) << kernels->name << ", T = " << tokens << ", " << dtype
                                                             << ", " << row.tensor << ": " << row.judgement.reason;
           }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class SuiteRun : public CliFiles {
       put(number, file, std::move(answer));
     }
   }
-  /// What a kernel with that fault answers to one case.
+  /// Writes the answer of a kernel with that fault to one case.
   void plant(int number, const std::string& fault) const {
     const ProblemFile file = read_case(number);
     const KernelForm& form = find_kernels(kernel_rooms(), file.room->name)->forms.front();
@@ -81,7 +82,7 @@ class SuiteRun : public CliFiles {
     ASSERT_EQ(right.code, exit_passed) << right.out << right.err;
     EXPECT_EQ(Json::parse(right.out)["cases"].size(), static_cast<std::size_t>(suite_size));
 
-    // Of the faults that change o, the first two: one case has them, and that one is named.
+    // The first two of the faults that change o: one case has them, and that one is named.
     const KernelForm& form = find_kernels(kernel_rooms(), mechanism)->forms.front();
     int planted = 0;
     for (const Mutant& mutant : form.mutants) {
@@ -114,12 +115,49 @@ TEST(SuiteTable, has_every_mechanism) {
     const Suite& suite = suites()[at++];
     EXPECT_EQ(suite.mechanism, room->name);
     EXPECT_EQ(suite.cases.size(), static_cast<std::size_t>(suite_size)) << room->name;
-    // What is wrong with a setting changes no number of a case that has it off: those with settings show it.
+    // A fault of a setting changes no number of a case that has it off: cases with settings show it.
     EXPECT_GE(20 * std::max(suite.by_contract, suite.shown_with_settings), 17 * suite.faults) << room->name;
     for (const SuiteBlindSpot& spot : suite.blind_spots)
       EXPECT_NE(suite_page().find("| " + spot.name + " |"), std::string::npos);
   }
   EXPECT_EQ(at, suites().size());
+}
+
+struct Range {
+  Domain domain;
+  double least, most;
+};
+/// Gates from closed to open, write strengths from none to all.
+constexpr Range all_ranges[] = {
+    {Domain::log_decay, -4096, -20},   {Domain::log_decay, -20, -5},        {Domain::log_decay, -5, -0.55},
+    {Domain::log_decay, -0.55, 0},     {Domain::write_strength, 0, 0.05},   {Domain::write_strength, 0.4, 0.6},
+    {Domain::write_strength, 0.95, 2}, {Domain::decay_fraction, 0.5, 0.94}, {Domain::decay_fraction, 0, 0.1}};
+
+/// Every suite takes every input through its whole range, and has the shapes that kernels confuse.
+TEST(SuiteTable, visits_every_range) {
+  for (const Suite& suite : suites()) {
+    const Room& room = listed_room(suite.mechanism);
+    std::map<std::string, std::vector<double>> seen;
+    bool has_batch = false, has_few_queries = false, has_odd = false;
+    for (const SuiteCase& one : suite.cases) {
+      const CaseSpec spec = spec_of(room, one.inputs, 8, Format::bf16, 0);
+      has_batch |= spec.shape.batch > 1, has_few_queries |= spec.shape.queries() < spec.shape.seq_len;
+      has_odd |= spec.shape.key_dim % 2 == 1 && spec.shape.key_dim != spec.shape.value_dim;
+      const SeededCase seeded{find_room(suite.mechanism), spec, one.inputs.fill};
+      const ProblemFile file = read_problem(seeded.make(), "case");
+      for (const auto& [name, array] : file.problem.inputs)
+        seen[name].insert(seen[name].end(), array.data.begin(), array.data.end());
+    }
+    EXPECT_TRUE(has_batch && has_odd) << room.name;
+    EXPECT_EQ(has_few_queries, has_queries(room.inputs())) << room.name;
+    for (const RoomFacts::Ranked& input : room.inputs())
+      for (const Range& range : all_ranges) {
+        if (input.field.place != Field::Place::input || input.field.domain != range.domain) continue;
+        const auto is_inside = [&](double x) { return range.least <= x && x <= range.most; };
+        EXPECT_TRUE(std::ranges::any_of(seen[std::string(input.field.name)], is_inside))
+            << room.name << ' ' << input.field.name << " from " << range.least << " to " << range.most;
+      }
+  }
 }
 
 /// The table is what measuring says today, of the mechanism that takes least.
@@ -139,6 +177,8 @@ TEST(SuiteChoice, is_greedy) {
                  seen(false, false, false)};
   EXPECT_EQ(choose_cases(matrix, {0, 1, 2, 3}, 8), (std::vector<std::size_t>{1, 3, 2, 0}));
   EXPECT_EQ(choose_cases(matrix, {0, 1, 2}, 2), (std::vector<std::size_t>{1, 2}));
+  matrix.candidates[0].must = true;
+  EXPECT_EQ(choose_cases(matrix, {0, 1, 2}, 2), (std::vector<std::size_t>{1, 0})) << "what a suite must have";
 }
 
 }  // namespace

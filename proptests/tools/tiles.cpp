@@ -41,8 +41,8 @@ std::string shown_rows(const Judged& judged) {
 
 class Tiles : public CliFiles {};
 
-/// Verdicts as `assay check` gives them without --tile. What is VACUOUS or overflows in one shape says nothing against
-/// a kernel. One in six forms and precisions, or more.
+/// Verdicts as `assay check` gives them without --tile. A tensor that is VACUOUS or overflows in one shape says nothing
+/// against a kernel. One in six forms and precisions, or more.
 TEST_F(Tiles, of_every_form_pass) {
   Share sampled(6);
   int compared = 0, hits = 0;

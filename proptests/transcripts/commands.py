@@ -4,10 +4,13 @@
         NAME = FORMULA    each number x at index i becomes that: "o = -x", "d_q = nan if i[1] == 66 else x"
         NAME as DTYPE     the numbers rounded once to BF16, F16, F32 or F64; "NAME is DTYPE" changes the word alone
         NAME shape 2,70   the same bytes in another shape
+        NAME zeros DTYPE [2,5] zeros in another shape, or a tensor more; without a shape one number
         NAME to OTHER     under another name; "NAME copies OTHER" is a second one with the same numbers
         without NAME      no such tensor
         @KEY = TEXT       metadata; "without @KEY" is a file that has none
         answers DTYPE     of what `assay oracle` has answered the values alone, each rounded once
+    tell FORMULA FILE...     a formula about safetensors files a, b, ...: a["o"] are the numbers of a tensor, a.shape["o"] is its shape,
+                             a.metadata["status"] a text
     pick PATH [KEY...]       of JSON on standard input what lies at PATH, as in rows.0.command: of a list the KEYs of each row.
                              Of a number four digits are shown, which no machine's mathematical library changes
     rewrite FILE STATEMENTS  changes a JSON file by statements of Python about `page`
@@ -57,6 +60,14 @@ class File:
         self.tensors = {name: [entry["dtype"], entry["shape"], content[begin + entry["data_offsets"][0] : begin + entry["data_offsets"][1]]]
                         for name, entry in header.items()}
 
+    def __getitem__(self, name):
+        dtype, _, data = self.tensors[name]
+        return numbers(dtype, data)
+
+    @property
+    def shape(self):
+        return {name: shape for name, (_, shape, _) in self.tensors.items()}
+
     def write(self, path):
         header, data = {"__metadata__": self.metadata}, b""
         for name, (dtype, shape, own) in sorted(self.tensors.items()):
@@ -77,6 +88,10 @@ class File:
             self.metadata[words[0][1:]] = words[2]
         elif words[1] == "copies":
             self.tensors[words[0]] = self.tensors[words[2]]
+        elif words[1] == "zeros":
+            dtype, *lengths = words[2].split()
+            shape = [int(n) for n in lengths[0].split(",")] if lengths else []
+            self.tensors[words[0]] = [dtype, shape, stored(dtype, [0.0] * math.prod(shape))]
         elif words[1] == "to":
             self.tensors[words[2]] = self.tensors.pop(words[0])
         else:
@@ -101,6 +116,11 @@ def edit(path, to, *changes):
     for change in changes:
         file.change(change)
     file.write(to)
+
+
+def tell(formula, *paths):
+    files = dict(zip("abc", map(File, paths)))
+    print(eval(formula, {**files, "math": math}))
 
 
 def pick(path, *keys):
@@ -136,7 +156,7 @@ def terminal(*command):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-COMMANDS = {"edit": edit, "pick": pick, "rewrite": rewrite, "terminal": terminal}
+COMMANDS = {"edit": edit, "tell": tell, "pick": pick, "rewrite": rewrite, "terminal": terminal}
 
 if __name__ == "__main__":
     sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

@@ -120,7 +120,7 @@ DeltaCase gradient_case() {
   return c;
 }
 
-/// What of `part` lies outside of its bound, or "".
+/// The first number of `part` that lies outside of its bound, or "".
 std::string outside(const char* name, const Certified& part, const std::vector<Mp100>& truth) {
   if (part.bound.size() != truth.size()) return text(name, ": ", part.bound.size(), " numbers");
   Mp100 largest = 1;

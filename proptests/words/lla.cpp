@@ -24,7 +24,7 @@ namespace {
 
 constexpr Slope all_slopes[] = {Slope::solved, Slope::given, Slope::zero};
 
-/// What LlaGradients holds; d_lambda is empty without a ridge, d_probe without a probe.
+/// The tensors of LlaGradients by name; d_lambda is empty without a ridge, d_probe without a probe.
 template <class X>
 auto named(X& x) {
   return std::array{std::pair("o", &x.o),
@@ -76,7 +76,7 @@ std::vector<std::vector<Mp100>> reference(const LlaData& data) {
                                    : reference_in<softmax_attention>(x, data.g);
 }
 
-/// What the reference's own 335 bits may be off by. Of a solve, up to 100 of them; else terms are at most 2^20 here,
+/// The error of the reference's own 335 bits. A solve may lose up to 100 of them; else terms are at most 2^20 here,
 /// but for keys that make them smaller.
 Mp100 slack(const LlaData& data, const std::vector<Mp100>& truth) {
   Mp100 largest = 0;

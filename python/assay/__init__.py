@@ -27,7 +27,7 @@ __all__ = sorted(name for name in _HOME if not name.startswith("_")) + ["adapter
 
 
 def __getattr__(name):
-    """What is asked for is imported when it is: `import assay` takes no time, and assay.language needs no compiled module."""
+    """Imports a name when it is asked for: `import assay` takes no time, and assay.language needs no compiled module."""
     if name in _HOME:
         value = getattr(importlib.import_module("." + _HOME[name], __name__), name)
     elif name in ("adapters", "executors", "language"):

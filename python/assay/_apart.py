@@ -8,7 +8,7 @@ from ._sequences import TOKENS
 
 
 def errors_of(values, expected):
-    """Of every element how far it is off, and how far it may be: a right kernel is within 1 of the latter."""
+    """The distance of every element from its expected value."""
     with numpy.errstate(invalid="ignore"):
         return numpy.abs((values - expected.value) - expected.lo)
 
@@ -21,7 +21,7 @@ def ratio(off, allowed):
 
 
 def expected_of(report, name):
-    """What a tensor was judged by; None where nothing was expected of it."""
+    """The expectation that a tensor was judged by; None where there was none."""
     try:
         return report.expected(name)
     except InputError:

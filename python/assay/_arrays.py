@@ -8,8 +8,10 @@ TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16
 # Lengths, documents, pages; and masks. NumPy and torch call them alike.
 COUNTS = {"I32": "int32", "I64": "int64", "BOOL": "bool", "U8": "uint8"}
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I32": 4, "I64": 8, "BOOL": 1, "U8": 1}
-# What a case's precision is called: by us, and by the frameworks.
+# Names of a case's precision: ours, and those of the frameworks.
 PRECISIONS = {"fp64": "F64", "fp32": "F32", "tf32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
+# Styles of case with numbers in narrower formats, and a scale for each block of them.
+BLOCKS = ("mxfp8", "nvfp4")
 PLAIN = {"F64": "float64", "F32": "float32", "F16": "float16"}
 
 
@@ -20,7 +22,8 @@ def precision_named(dtype):
     for precision, stored in PRECISIONS.items():
         if word in (precision, TORCH[stored]) and precision != "tf32" or word == precision:
             return precision
-    raise InputError(f"dtype: there is no {word}; there are {', '.join(PRECISIONS)}")
+    blocks = f" (blocks with a scale are a style: style={word!r})" if word in BLOCKS else ""
+    raise InputError(f"dtype: there is no {word}{blocks}; there are {', '.join(PRECISIONS)}")
 
 
 def is_torch(x):
@@ -153,7 +156,7 @@ def different(a, b, judged=None):
     width = f"u{SIZES[a[0]]}"
     bits = [numpy.frombuffer(bytes(memoryview(x[2]).cast("B")), width) for x in (a, b)]
     unlike = bits[0] != bits[1]
-    # Of an answer of another shape the judge says what is wrong.
+    # The judge tells the fault of an answer of another shape.
     return numpy.flatnonzero(unlike & numpy.frombuffer(judged, bool) if judged is not None and len(judged) == unlike.size else unlike)
 
 

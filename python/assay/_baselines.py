@@ -57,7 +57,7 @@ def load(path):
 
 
 def compare(before, after):
-    """What is worse than it was, in sentences."""
+    """The changes for the worse, in sentences."""
     pairs = [(place, tensor) for place, tensors in after.items() for tensor in tensors if tensor in before.get(place, {})]
     worse = []
     for place, tensor in pairs:

@@ -1,4 +1,4 @@
-"""What must keep its bits: inputs, a second run, and a sequence of the batch alone."""
+"""Tensors that must keep their bits: inputs, a second run, and a sequence of the batch alone."""
 from ._arrays import differs, first_difference, same_bytes
 from ._cases import facts_of
 from ._native import InputError
@@ -31,7 +31,7 @@ def changed_alone(case, answer, run):
     batch = batch_of(case)
     for b in {0: None, batch - 1: None}:
         if batch > 1:
-            # What has no axes is of all sequences together.
+            # A tensor without axes is of all sequences together.
             part = {name: sequence_of(x, b) for name, x in answer.items() if x[1]}
             faults += differences(part, run(alone(case, b)), {}, f"when sequence {b} is run alone", b)
     return faults
@@ -63,7 +63,7 @@ def alone(case, b):
 
 
 def differences(first, second, judged, when, sequence=0):
-    """What differs between two answers, a sentence for a tensor; of those for which `judged` has bytes, where they are 1. `sequence` is
+    """The differences between two answers, a sentence for a tensor; of those for which `judged` has bytes, where they are 1. `sequence` is
     the number of the first."""
     faults = []
     for name, was in first.items():

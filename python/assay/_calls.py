@@ -10,7 +10,7 @@ from ._native import InputError
 
 
 def frameworks_of(case, kernel, arrays, device):
-    """Whose arrays the kernel is given: those asked for, or the likeliest first."""
+    """The frameworks whose arrays the kernel is given: those asked for, or the likeliest first."""
     if not isinstance(case, Case):
         raise InputError(f"case: expected what assay.case makes, got {type(case).__name__}")
     asked = arrays or case.arrays or ("torch" if device is not None else None)
@@ -22,7 +22,7 @@ def frameworks_of(case, kernel, arrays, device):
 
 
 def first_run(run, frameworks):
-    """What the kernel did with the first arrays that it takes, and whose these were. Where it takes none, what it raised with the
+    """The kernel's result on the first arrays that it takes, and their framework. Where it takes none, the exception raised with the
     likeliest has a note that says whose they were."""
     errors = []
     for framework in frameworks:
@@ -48,7 +48,7 @@ class Calls:
         self.inplace = [inplace] if isinstance(inplace, str) else list(inplace)
 
     def run(self, case, framework, byte=NOT_A_NUMBER):
-        """What the kernel does with a case, as a Ran; `byte` is what memory that it may get is full of."""
+        """The kernel's run on a case, as a Ran; `byte` fills the memory that it may get."""
         left = left_in_place(case, self.inplace)
         if self.poisons:
             poison(framework, self.device, case, byte)
@@ -116,7 +116,7 @@ def shape_of(case, name):
 
 
 def without(result, written):
-    """What a kernel returned, less the arrays that it was given to write into: these are answered anyway."""
+    """The results of a kernel, less the arrays that it was given to write into: these are answered anyway."""
     if not written or isinstance(result, dict):
         return result
     values = list(result) if isinstance(result, (tuple, list)) else [result]

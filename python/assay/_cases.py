@@ -8,7 +8,7 @@ from . import _native, _programs
 from ._arrays import array, framework_of, precision_named, stored
 from ._native import InputError
 
-# What files of a report are called, and what messages call them until they are saved.
+# Names of a report's files, also in messages until they are saved.
 CASE, ANSWER = "case.safetensors", "answer.safetensors"
 
 _mechanism_facts = {}
@@ -22,7 +22,7 @@ def mechanisms():
 
 
 def facts_of(mechanism):
-    """What is known of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
+    """The facts of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
     if mechanism not in _mechanism_facts:
         _programs.read(mechanism)
         facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
@@ -43,11 +43,11 @@ def _near(word, words):
 
 
 class Asked:
-    """What an answer to a case has."""
+    """The contents of an answer to a case."""
 
     def __init__(self, outputs, differentiable, optional=(), judged=None, by_arguments=False):
         self.outputs, self.differentiable, self.optional = list(outputs), set(differentiable), set(optional)
-        # Of tensors with padding a byte for every number, 1 where it is judged.
+        # The judged numbers of tensors with padding: a byte for every number, 1 where it is judged.
         self.judged, self.by_arguments = judged or {}, by_arguments
 
     @classmethod
@@ -123,7 +123,7 @@ class Case:
         return kept._changed(kept.tensors, kept.origin, outputs=json.dumps(names))
 
     def facts(self):
-        """What is known of its mechanism, with arguments if it has any."""
+        """The facts of its mechanism, with arguments if it has any."""
         return facts_of(self.mechanism) if not self.has_arguments else _native.facts(self.mechanism + "+arguments")
 
     def zeroed(self, *names):
@@ -153,7 +153,7 @@ class Case:
         return self.asked().by_arguments
 
     def asked(self):
-        """What is asked of a kernel: the outputs in their order, inputs that have a gradient, and of each those that a kernel may
+        """The tensors asked of a kernel: the outputs in their order, inputs that have a gradient, and of each those that a kernel may
         leave out."""
         if self._asked is None:
             with errors_in_python():
@@ -162,7 +162,7 @@ class Case:
         return self._asked
 
     def file(self):
-        """What its file has: the tensors as (dtype, shape, bytes) by name, and what its `__metadata__` says."""
+        """The contents of its file: the tensors as (dtype, shape, bytes) by name, and its `__metadata__`."""
         return self.tensors, self.metadata
 
     def save(self, path):
@@ -253,7 +253,7 @@ def flat(value):
 
 
 def said(*words, progress=None):
-    """What the command line prints. Raises InputError with its sentence where it refuses."""
+    """The output of the command line. Raises InputError with its sentence where it refuses."""
     code, out, err = _native.verb([str(word) for word in words], progress)
     if code >= 2:
         lines = [line for line in err.strip().splitlines() if not line.startswith("Run with ")]

@@ -1,4 +1,6 @@
 """Judging what a kernel answers: from its arrays, or by calling it."""
+import inspect
+
 from . import _native, _reports
 from ._bits import changed_alone, changed_bits, changed_inputs
 from ._calls import Calls, first_run, frameworks_of
@@ -50,6 +52,20 @@ def judge(case, answer, contract=None, *, form=None, precision=None, tile=None, 
     return Report(case, stored, verdicts, notes, faults)
 
 
+# As other libraries call them.
+TOLERANCES = ("rtol", "atol", "tol", "tolerance", "eps")
+
+
+def refuse_words(how):
+    """Raises InputError for what judge does not take, before the kernel runs."""
+    known = list(inspect.signature(judge).parameters)
+    for name in how:
+        if name in TOLERANCES:
+            raise InputError(f"{name}: there is no tolerance to set; limits come from the precision and the data, and false_alarms says how often a correct kernel may fail")
+        if name not in known:
+            raise InputError(f"{name}: nothing is called so here{_near(name, known)}; help(assay.judge) says what there is")
+
+
 def passed(report, raises):
     """The report, unless it raises it."""
     __tracebackhide__ = True  # of pytest: what is wrong is not here
@@ -70,6 +86,7 @@ def assert_close(mechanism, inputs, outputs, contract=None, *, params=None, cota
     kernels (docs/arguments.md) are among inputs and params; layout is that of their rows.
     """
     __tracebackhide__ = True
+    refuse_words(how)
     case = mechanism if isinstance(mechanism, Case) else posed(mechanism, inputs, params, precision, cotangents, layout)
     outputs = {name: x for name, x in outputs.items() if x is not None}
     if not case.cotangents and any(name.startswith("d_") for name in outputs):
@@ -129,6 +146,7 @@ def check(case, kernel, contract=None, *, rename=None, outputs=None, out=(), inp
     __tracebackhide__ = True
     if not callable(kernel):
         raise InputError(f"kernel: expected a function, got {type(kernel).__name__}")
+    refuse_words(how)
     device = device or getattr(case, "device", None)
     frameworks = frameworks_of(case, kernel, arrays, device)
     if not getattr(kernel, "has_backward", True):
@@ -193,7 +211,9 @@ def require_outputs(case, ran, wanted, left_out):
         if name in ran.answer or name in asked.optional or name in left_out or (wanted and name not in wanted):
             continue
         there = tuple(other for other in asked.outputs if other in ran.answer)
-        raise InputError(f"{name}: the case asks for it, and the kernel does not answer it; outputs={there} judges what it answers alone")
+        state = name.replace("final_", "initial_", 1)
+        left = f"; inplace=({state!r},) if it leaves it there" if any(fault.startswith(f"{state}: ") for fault in changed_inputs(case, ran, ())) else ""
+        raise InputError(f"{name}: the case asks for it, and the kernel does not answer it{left}; outputs={there} judges what it answers alone")
 
 
 def require_gradients(case, ran, wanted):

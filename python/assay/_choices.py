@@ -116,7 +116,7 @@ def check_choice(case, chosen, contract=None, *, length=None, k=None, inputs=Non
 
 
 def called(case, kernel, rename, arrays, device, length):
-    """What a function chooses, and the lengths that it gives or that it was called with."""
+    """The choice of a function, and the lengths that it gives or that it was called with."""
 
     def run(framework):
         tensors, settings = arguments(case, kernel, rename)
@@ -156,7 +156,7 @@ class Scores:
         return array.reshape(-1, self.shape[-1])
 
     def marks(self, name, otherwise):
-        """What an output of 1 and 0 says of every candidate."""
+        """The marks of every candidate by an output of 1 and 0."""
         if name not in self.truth:
             return numpy.full(self.exact.shape, otherwise)
         if self.truth[name].hi.shape != self.shape:
@@ -190,7 +190,7 @@ class Entries:
         row, entry = numpy.nonzero(inside & ~self.outside)
         numpy.add.at(self.times, (row, self.chosen[row, entry]), 1)
         self.picked = (self.times > 0) & self.seen
-        # Who must be chosen is compared with nobody.
+        # Candidates that must be chosen are not compared with others.
         self.low, self.left = self.picked & ~self.forced, self.seen & ~self.picked & ~self.forced
         crowded = numpy.flatnonzero((self.forced & self.seen).sum(1) > self.wanted)
         if crowded.size:
@@ -251,7 +251,7 @@ def weigh(found, scores, entries, how):
 
 
 def largest(values, among):
-    """Of each row the place of the largest value among those."""
+    """The place of the largest value among those, for each row."""
     return numpy.where(among, values, -numpy.inf).argmax(1)
 
 
@@ -286,7 +286,7 @@ def missing(r, exact, entries, limit, sigma):
 
 
 def rounded(exact, entries):
-    """What it looks like if scores in bf16 would explain every row; half as many digits as in fp16 explain what that does, too."""
+    """The likely cause where scores in bf16 explain every row. They explain scores in fp16, too, which have more digits."""
     from .audits.tasks import tensor_of
 
     coarse = doubles(tensor_of(exact.astype(numpy.float32), "BF16"))

@@ -10,7 +10,7 @@ from ._native import InputError
 
 
 def parser(verb, about, page="invariance"):
-    """What all of these verbs are told."""
+    """The parser with the options of all these verbs."""
     p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/guides/{page}.md).")
     p.add_argument("--shape", help="of a mechanism: B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
     p.add_argument("--precision", default="bf16", help="of q, k and v of a mechanism (bf16)")
@@ -119,7 +119,7 @@ def head_of(path):
 
 
 def shared(options):
-    """What both verbs hand on to the kernel's calls."""
+    """The settings of the kernel's calls that both verbs hand on."""
     outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
     return {"outputs": outputs or None, "out": out, "inplace": inplace, **called(options)}
 

@@ -1,6 +1,8 @@
 """`assay demo`: a kernel that is wrong, judged; what the verdict means; and the kernel mended."""
 import argparse
 import inspect
+import re
+import textwrap
 
 import numpy as np
 
@@ -28,9 +30,16 @@ def code(text):
 
 
 def shown(report, *starts):
-    """The lines of a verdict that start so."""
-    lines = [*str(report).splitlines(), *report.explanation().splitlines()]
-    return [f"    {next(line for line in lines if line.startswith(start))}" for start in starts]
+    """The lines of a verdict that start so, each with those that it goes on in."""
+    text = f"{report}\n{report.explanation()}\n"
+    found = (re.search(rf"^{start}.*\n(?:      (?!where: ).*\n)*", text, re.MULTILINE)[0] for start in starts)
+    whole = (re.sub(r"\n +", " ", lines) for lines in found)
+    return [f"    {line}" for words in whole for line in textwrap.wrap(words, 96, subsequent_indent="  ", break_on_hyphens=False)]
+
+
+def said(words):
+    """A point of the explanation, in lines."""
+    return textwrap.wrap(f"- {words}", 100, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def parts():
@@ -47,15 +56,15 @@ def parts():
         *shown(wrong, "FAIL", "looks like", "o: "),
     ]
     yield "What that says", [
-        f"- Wrong: the error of o is {row['relative_error']:.0%} of o, {row['model_excess']:.1g} times what fp32 excuses on these very numbers,",
-        "  whatever the algorithm. Nobody typed a tolerance, and what it is compared with is proven.",
-        f"- Where: {row['where'].split(';')[0]}. The last query is right: it sees all keys anyway.",
-        "- Why: of the mistakes that assay knows one explains the whole error: the causal mask is missing.",
+        *said(f"Wrong: the error of o is {row['relative_error']:.0%} of o, {row['model_excess']:.1g} times what fp32 excuses on these very "
+              "numbers, whatever the algorithm. Nobody typed a tolerance, and what it is compared with is proven."),
+        *said(f"Where: {row['where'].split(';')[0]}. The last query is right: it sees all keys anyway."),
+        *said("Why: of the mistakes that assay knows one explains the whole error: the causal mask is missing."),
     ]
     yield "It is mended, by a line", [f"    {added.strip()}", "", *shown(right, "PASS", "detects")]
     yield "What that PASS is worth", [
-        f"- An output that is too large by {right['o']['smallest_gain']:.1g} of itself would have failed on this case,",
-        "  and so would a mask that is one key short, or sums in tf32: what it `detects`.",
+        *said(f"An output that is too large by {right['o']['smallest_gain']:.1g} of itself would have failed on this case, and so would a "
+              "mask that is one key short, or sums in tf32: what it `detects`."),
     ]
     yield "Your own kernel, in torch, NumPy or JAX", [
         '    case = assay.case("gated_deltanet", shape=(2, 100, "8/4", 64), dtype="bf16")',

@@ -1,4 +1,4 @@
-"""Whose arrays a kernel is written for. Needs nothing of assay: the process of an audited candidate asks it, too."""
+"""The frameworks whose arrays a kernel is written for. Needs nothing of assay: the process of an audited candidate asks it, too."""
 import inspect
 import sys
 import types
@@ -7,7 +7,7 @@ FRAMEWORKS = ("torch", "numpy", "jax")
 
 
 def frameworks_for(kernel):
-    """Whose arrays to try, the likeliest first: those of frameworks that its code names, itself or in functions that it calls, then
+    """The frameworks whose arrays to try, the likeliest first: those that its code names, itself or in functions that it calls, then
     torch's if anyone has imported that, then NumPy's."""
     named, seen, left = set(), set(), [kernel]
     while left and len(seen) < 100:
@@ -27,7 +27,7 @@ def frameworks_for(kernel):
 
 
 def parts_of(one):
-    """What a callable is made of: what it wraps, its class, the globals and the cells that its code names."""
+    """The parts of a callable: the function that it wraps, its class, the globals and the cells that its code names."""
     parts = [getattr(one, name) for name in ("func", "__func__", "__wrapped__") if hasattr(one, name)]
     if not inspect.isroutine(one) and not isinstance(one, types.ModuleType):
         kind = one if isinstance(one, type) else type(one)

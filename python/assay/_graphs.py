@@ -29,7 +29,7 @@ def side_stream(torch):
 
 
 def other_inputs(case):
-    """What a graph is captured with: zeros for numbers, and the sequences in the other order where arguments say where they lie."""
+    """Other inputs to capture a graph with: zeros for numbers, and the sequences in the other order where arguments say where they lie."""
     tensors = dict(case.tensors)
     places = [name for name in case.inputs if name.startswith(PLACES)]
     if places:
@@ -45,7 +45,7 @@ def other_inputs(case):
 
 
 def replay(torch, calls, case, times=1):
-    """What replays of one graph answer to a case. It is captured with other inputs; before each replay outputs are filled with NaN, and the
+    """The answers of replays of one graph to a case. It is captured with other inputs; before each replay outputs are filled with NaN, and the
     case's inputs are written in place."""
     first = other_inputs(case)
     given = {name: first.array(name, "torch", calls.device) for name in case.inputs}

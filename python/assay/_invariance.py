@@ -144,7 +144,7 @@ class Asked:
             self.sequences, self.without = None, str(why)
 
     def ran(self, case, *byte):
-        """What the kernel does with a case. NotAsked where it raises anything."""
+        """The kernel's run on a case. NotAsked where it raises anything."""
         try:
             return self.calls.run(case, self.framework, *byte)
         except Exception as error:
@@ -160,7 +160,7 @@ class Asked:
         return Sequences(case).all(self.ran(case).answer)
 
     def row(self, way, ask):
-        """What comes of a way, which may have two names."""
+        """The result of a way, which may have two names."""
         if ask not in self.known:
             row = self.known[ask] = Row(way, case=self.number)
             try:
@@ -216,7 +216,7 @@ def larger(case, batch, tokens):
     return one
 
 
-# What a way needs of a case: "", or why the case cannot show it, and the shape of one that does.
+# Needs of a way: "", or why the case cannot show it, and the shape of one that does.
 
 
 def always(asked):

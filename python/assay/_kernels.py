@@ -9,7 +9,7 @@ from ._native import InputError
 
 # Arguments of published kernels without which they do not answer what a case asks for.
 SWITCHES = {"output_final_state": "final_state"}
-# What the scale is called beside itself.
+# Other names of the scale.
 SCALES = ("scale", "softmax_scale", "sm_scale")
 
 
@@ -34,7 +34,7 @@ class Signature:
 
 
 class OtherArrays(InputError):
-    """What a kernel returns is not of the framework whose arrays it was given."""
+    """A kernel's result is not of the framework whose arrays it was given."""
 
 
 def arguments(case, kernel, rename, written=()):
@@ -74,7 +74,7 @@ def put_setting(case, signature, rename, settings, ours, value):
         if rename[ours] is not None:
             settings[rename[ours]] = number
         return
-    # Who takes whatever comes is told the scale, as kernels of attention are.
+    # A kernel that takes any argument is given the scale, as kernels of attention are.
     if signature.names_one(ours) or (signature.any and not is_scale(ours)):
         settings[ours] = number
         return
@@ -108,7 +108,7 @@ def as_number(value):
 
 
 def named_outputs(case, result, names, rename, written=()):
-    """What a kernel returned, by our names; what it has written into arrays of its own is not among it."""
+    """The outputs that a kernel returned, by our names; those that it has written into arrays of its own are not among them."""
     if isinstance(result, dict):
         ours = {theirs: own for own, theirs in rename.items()}
         found = {ours.get(name, name): x for name, x in result.items() if x is not None}
@@ -138,7 +138,7 @@ def copied(answer, *, counts=False):
 
 
 class Ran:
-    """What a kernel did: its answer, whether its inputs are still what they were, and which outputs took their cotangents."""
+    """A kernel's run: its answer, whether its inputs are still what they were, and which outputs took their cotangents."""
 
     def __init__(self, answer, inputs, cotangents):
         self.answer, self.inputs, self.cotangents = answer, inputs, cotangents

@@ -47,7 +47,7 @@ class Pair(Found):
 
     @property
     def verdict(self):
-        """Who is wrong, or that neither is."""
+        """The kernels that are wrong, or that neither is."""
         first = "" if self.first is None else f"; first {self.first[0]}" + (f", from token {self.first[1]} on" if self.first[1] is not None else "")
         if not self.wrong:
             if all(one.same for one in self.rows):
@@ -122,7 +122,7 @@ def off_by(tensor, expected, judged):
 
 
 def log_probabilities(case, answers, name, head):
-    """What follows for the probabilities of the next token: row by row, and of either from the truth."""
+    """The consequences for the probabilities of the next token: row by row, and of either from the truth."""
     for answer in answers:
         if name not in answer:
             raise InputError(f"logits: {name}: the kernels answer {', '.join(answer)}")

@@ -1,4 +1,4 @@
-"""What is being done, for who looks on: on a terminal or in a notebook a line that comes after a second and goes away."""
+"""Progress of the work: on a terminal or in a notebook a line that comes after a second and goes away."""
 import contextlib
 import sys
 import time
@@ -6,7 +6,7 @@ import time
 
 @contextlib.contextmanager
 def shown(progress):
-    """What hears how far the work is: progress if it is there, else, where somebody looks on, what draws the line, else None."""
+    """The listener of how far the work is: progress if it is there, else a line on a terminal or in a notebook, else None."""
     if progress is not None or not somebody_looks_on():
         yield progress
         return

@@ -59,7 +59,7 @@ class Ranks:
         return self.case._changed(tensors, "")
 
     def run(self, calls, same_bits):
-        """What the kernel does with its part here; on rank 0 with all, as a Ran and its faults. Or what was raised."""
+        """The kernel's run on its part here; on rank 0 with all, as a Ran and its faults. Or the exception that was raised."""
         own, error, faults, ran = self.part(self.rank), None, [], Ran({}, {}, [])
         try:
             ran = calls.run(own, "torch")
@@ -168,7 +168,7 @@ def initialised():
 
 
 def digest(case):
-    """What a case is, of all its bits."""
+    """The digest of all bits of a case."""
     found = hashlib.sha256(repr(sorted(case.metadata.items())).encode())
     for name, (dtype, shape, data) in sorted(case.tensors.items()):
         found.update(f"{name} {dtype} {list(shape)} ".encode())

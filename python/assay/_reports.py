@@ -1,4 +1,4 @@
-"""What the judge says of an answer."""
+"""The judge's report on an answer."""
 import html
 import json
 import os
@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import tempfile
+import textwrap
 
 from ._arrays import doubles
 from ._cases import ANSWER, CASE, errors_in_python, save
@@ -13,13 +14,19 @@ from ._native import InputError
 
 # Verdicts that say nothing against a kernel.
 PASSES = ("PASS", "UNSEEN")
-# What is replaced by where the files are, once they are saved.
+# The command that is replaced by one with the files' paths, once they are saved.
 COMMAND = f"build/assay check {CASE} {ANSWER}"
 
 # Where reports of failures go: a function of the report, or None for a new folder under the temporary one. The pytest plugin sets it.
 folder_of = None
-# Who hears of every report that a check comes to, or None. The pytest plugin sets it.
+# A listener to every report that a check comes to, or None. The pytest plugin sets it.
 hears = None
+
+
+def wrapped(lines):
+    """Lines no wider than the judge's own (text_width of tools/print/escape.hpp), which go on as those do."""
+    fit = textwrap.TextWrapper(100, subsequent_indent=6 * " ", break_long_words=False, break_on_hyphens=False)
+    return [part for line in lines for part in fit.wrap(line)]
 
 
 class Found:
@@ -76,7 +83,7 @@ class Report(Found):
         raise InputError(f"{tensor}: was not judged; there are {', '.join(row['tensor'] for row in self.rows)}")
 
     def expected(self, tensor):
-        """What the tensor was judged by: an Expectation of doubles."""
+        """The expectation that the tensor was judged by, in doubles."""
         from ._truth import Expectation
 
         return Expectation.of(tensor, self._verdicts.expected(tensor)[0])
@@ -92,13 +99,15 @@ class Report(Found):
         return "\n".join([self._named(self._verdicts.page("table", True)).rstrip("\n"), *self._own_lines()])
 
     def explanation(self):
-        """What is wrong first, what it looks like, what does not pass and where, and how to see it again."""
+        """The first fault, its likely cause, the tensors that do not pass and where, and how to see it again."""
         lines = self._named(self._verdicts.complaints()).splitlines()
         at = next((i for i, line in enumerate(lines) if line.startswith("reproduce: ")), len(lines))
-        return "\n".join([*self.faults, *lines[:at], *(f"note: {note}" for note in self.notes), *lines[at:], *self._origin()])
+        notes = (f"note: {note}" for note in self.notes)
+        return "\n".join([*wrapped(self.faults), *lines[:at], *wrapped(notes), *lines[at:], *self._origin()])
 
     def _own_lines(self):
-        return [*(f"FAIL  {fault}" for fault in self.faults), *(f"note: {note}" for note in self.notes), *self._origin()]
+        lines = [*(f"FAIL  {fault}" for fault in self.faults), *(f"note: {note}" for note in self.notes)]
+        return [*wrapped(lines), *self._origin()]
 
     def _origin(self):
         return [f"case: {self.case.origin}"] if self.case.origin else []

@@ -16,13 +16,17 @@ def run(cases, kernel, contract=None, *, executor=None, shard=None, **how):
     Each case is a tuple or dict of what assay.case takes, made where it is judged, or a Case. executor is any
     concurrent.futures.Executor, that of Dask or mpi4py too, or assay.executors.ray(): the kernel and the cases must be picklable then.
     shard="2/8" takes every eighth case, from the second on; assay.merge puts the shards' results together again. The results do not depend
-    on either. A page has "case" and "passed", and "error" in place of rows where nothing could be judged.
+    on either. A page has "case" and "passed", "error" in place of rows where nothing could be judged, and of a share "shard".
     """
     cases = list(cases)
     first, every = share_of(shard)
     work = functools.partial(page_of, kernel=kernel, contract=contract, how=how)
     chosen = cases[first::every]
-    return list(map(work, chosen) if executor is None else executor_map(executor, work, chosen))
+    pages = list(map(work, chosen) if executor is None else executor_map(executor, work, chosen))
+    if every > 1:
+        for page in pages:
+            page["shard"] = f"{first + 1}/{every}"
+    return pages
 
 
 def executor_map(executor, work, chosen):
@@ -58,7 +62,7 @@ def page_of(one, *, kernel, contract, how):
 
 def merge(shards):
     """The results of all shards, the first one first, in the order of the cases; or of pages of assay.report(shard="1/4"), the page of
-    all."""
+    all. Raises InputError if they are not all there."""
     shards = list(shards)
     if shards and all(isinstance(shard, dict) for shard in shards):
         return merged_pages(shards)
@@ -66,11 +70,17 @@ def merge(shards):
     lengths = [len(shard) for shard in shards]
     if any(a < b for a, b in zip(lengths, lengths[1:])) or (lengths and lengths[0] - lengths[-1] > 1):
         raise InputError(f"merge: {lengths} results are not those of {len(shards)} shards in their order")
-    return [shard[i] for i in range(max(lengths, default=0)) for shard in shards if i < len(shard)]
+    for i, shard in enumerate(shards, 1):
+        expected = f"{i}/{len(shards)}"
+        for page in shard:
+            if page.get("shard", expected) != expected:
+                raise InputError(f"merge: expected share {expected}, got {page['shard']}; it takes all shares of a run, in their order")
+    whole = [shard[i] for i in range(max(lengths, default=0)) for shard in shards if i < len(shard)]
+    return [{key: value for key, value in page.items() if key != "shard"} for page in whole]
 
 
 def merged_pages(pages):
-    """What `assay merge` makes of these pages."""
+    """The page that `assay merge` makes of these pages."""
     with tempfile.TemporaryDirectory() as folder:
         files = [os.path.join(folder, f"page-{i + 1}") for i in range(len(pages))]
         for file, page in zip(files, pages):

@@ -1,4 +1,4 @@
-"""What is true, and how far a correct kernel may be from it."""
+"""The truth, and how far a correct kernel may be from it."""
 import dataclasses
 
 from . import _native
@@ -18,7 +18,7 @@ class Truth:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Expectation:
-    """What a contract expects of a tensor: value + lo, the spread sigma of a correct kernel's error, and limit, which it does not
+    """A contract's expectation of a tensor: value + lo, the spread sigma of a correct kernel's error, and limit, which it does not
     exceed. bound is how far the oracle may be off."""
 
     value: object
@@ -54,7 +54,7 @@ def oracle(problem, inputs=None, *, params=None, cotangents=None, layout="bthd",
 
 def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None, layout="bthd", form=None, precision=None, tile=None,
            false_alarms=None, threads=0, progress=None):  # fmt: skip
-    """What a contract lets a correct kernel answer: {"o": Expectation, ...}. Without one, that of the case's precision.
+    """The answers that a contract lets a correct kernel give: {"o": Expectation, ...}. Without one, that of the case's precision.
 
     Where no kernel of ours takes the case, limit is where the model's PASS ends.
     """
@@ -67,5 +67,5 @@ def expect(problem, contract=None, *, inputs=None, params=None, cotangents=None,
 
 
 def words(asked):
-    """Of what is asked for what somebody asked for."""
+    """The options that are given, as words."""
     return {name: str(x) for name, x in asked.items() if x is not None}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
@@ -17,7 +18,7 @@
 namespace assay::python {
 namespace {
 
-/// A console that nobody reads.
+/// A console whose output is not read.
 struct Silent {
   std::ostringstream out, err;
   Console console;
@@ -41,7 +42,7 @@ void put_all(TensorFile& to, const ProblemFile& file, const std::string& tensor,
   put(to, file, tensor, ".limit", e, [&](std::size_t i) { return e.reach[i] * e.sigma[i] + e.bound[i]; });
 }
 
-/// What the model, which judges where no kernel of this build takes the case, expects of the truth itself.
+/// The expectation of the truth itself by the model, which judges where no kernel of this build takes the case.
 Safetensors expected_by_model(const CaseTrial& trial) {
   GivenAnswer truth;
   for (const auto& [name, tensor] : trial.oracle().tensors) {
@@ -88,8 +89,11 @@ std::string Verdicts::page(const std::string& format, bool in_short) const {
 
 std::string Verdicts::complaints() const {
   const Page& page = checked_->page;
-  return text_of_lines(page.findings) + text_of_lines(complaints_of(checked_->rows)) + text_of_lines(page.notes) +
-         count_of(checked_->rows, checked_->page.not_judged) + "\nreproduce: " + checked_->page.command;
+  std::vector<std::string> lines = page.findings;
+  for (std::string& line : complaints_of(checked_->rows)) lines.push_back(std::move(line));
+  lines.insert(lines.end(), page.notes.begin(), page.notes.end());
+  lines.push_back(count_of(checked_->rows, page.not_judged));
+  return text_of_lines(wrapped(lines)) + "reproduce: " + page.command;
 }
 
 void Verdicts::plot(const std::string& path) const {

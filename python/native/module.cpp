@@ -128,7 +128,7 @@ nb::dict facts_of(const Room& room) {
   return facts;
 }
 
-/// Of every number of the file's tensor whether it is judged, a byte each; None if all are.
+/// Whether each number of the file's tensor is judged, a byte each; None if all are.
 nb::object judged_of(const Scattered& scattered) {
   std::size_t count = 1;
   for (const int n : scattered.shape) count *= static_cast<std::size_t>(n);
@@ -173,9 +173,8 @@ void define(nb::module_& m) {
       .def("plot", &Verdicts::plot)
       .def("expected", [](const Verdicts& v, const std::string& tensor) { return to_python(v.expected(tensor)); });
   m.def("judge", &judge, nb::arg("problem"), nb::arg("answer"), nb::arg("asked"), nb::arg("tensors"),
-        nb::arg("false_alarms"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(),
-        nb::arg("sampling"), nb::arg("where"),
-        nb::arg("progress").none());
+        nb::arg("false_alarms"), nb::arg("threads"), nb::arg("keeps"), nb::arg("why").none(), nb::arg("sampling"),
+        nb::arg("where"), nb::arg("progress").none());
   m.def(
       "verb",
       [](const std::vector<std::string>& words, const nb::object& progress) {

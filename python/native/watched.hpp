@@ -17,10 +17,10 @@
 
 namespace assay::python {
 
-/// Ends work that nobody waits for any more.
+/// Ends work whose result is not awaited any more.
 struct Stopped {};
 
-/// One piece of work: what its thread and whoever waits for it share.
+/// One piece of work: the state that its thread and the waiting one share.
 template <class Result>
 struct Work {
   std::mutex mutex;
@@ -32,7 +32,7 @@ struct Work {
   std::exception_ptr failure;
 };
 
-/// One at a time computes, the others wait for it; and threads that nobody waits for any more.
+/// Lets one compute at a time, while the others wait for it; keeps threads that are not awaited any more.
 class Workers {
  public:
   static Workers& all();

@@ -1,4 +1,4 @@
-"""What mechanisms of the library are, once more, by their papers' sums and loops in plain decimals: no scan, no stabiliser, no library."""
+"""Definitions of the library's mechanisms, once more, by their papers' sums and loops in plain decimals: no scan, no stabiliser, no library."""
 import decimal
 import itertools
 
@@ -453,6 +453,24 @@ def deepseek_sparse_attention(q, k, v, index_q, index_k, index_weight, chosen):
     return o | {"index": np.array(index, dtype=object)}
 
 
+def minimax_sparse_attention(q, k, v, index_q, index_k, chosen, block):
+    n = int(block)
+    score = lambda t, s: dot(index_q[t], index_k[s]) / root(q.shape[1])
+    highest = lambda t, b: max((score(t, s) for s in range(b * n, min(b * n + n, t + 1))), default=ZERO)
+    index = [[highest(t, b) for b in range(chosen.shape[1])] for t in range(len(q))]
+    return block_attention(q, k, v, chosen, block) | {"index": np.array(index, dtype=object)}
+
+
+def qwen_sparse_attention(q, k, v, index_q, index_k, chosen, block):
+    n = int(block)
+    mean = lambda b: sum(index_k[b * n : b * n + n]) / n
+    score = lambda t, b: sum((max(dot(x, mean(b)), ZERO) for x in index_q[t]), ZERO) / root(q.shape[1])
+    index = [[score(t, b) if b * n + n <= t + 1 else ZERO for b in range(chosen.shape[1])] for t in range(len(q))]
+    tail = lambda t: (t + 1) // n * n
+    o = rows(lambda t: seen_by(q, t, k, v, lambda s: s <= t and (s >= tail(t) or chosen[t][s // n] > 0)), len(q))
+    return o | {"index": np.array(index, dtype=object)}
+
+
 def raven(q, k, v, log_decay, router, chosen, initial_keys, initial_values):
     A, B, o = [*initial_keys], [*initial_values], []
     for t in range(len(q)):
@@ -532,7 +550,7 @@ DEFINED = {
         simplicial_attention, selective_attention, mlstm, slstm, mamba3, moneta, yaad, memora, atlas, longhorn, rwkv4,
         contextual_positions, ttt_mlp, native_sparse_attention, block_attention, generalized_delta_rule, gated_oja_rule, efla,
         bounded_memory_attention, lightnet, rodimus, mom, preconditioned_gated_deltanet, q_delta, kla, deepseek_sparse_attention,
-        raven, attention_residuals, cyclic_attention,
+        raven, attention_residuals, cyclic_attention, minimax_sparse_attention, qwen_sparse_attention,
     )
 } | {
     "based": based, "power_attention": power_attention,

@@ -1,4 +1,4 @@
-"""What the tests share: the mechanisms of the library, and the cases with known answers."""
+"""Shared parts of the tests: the mechanisms of the library, and the cases with known answers."""
 import decimal
 import functools
 import json
@@ -42,7 +42,7 @@ def cases(more=True):
 
 
 def answer(case, field):
-    """What the program of a case's mechanism answers: outputs by name, gradients as d_NAME, arrays of the field.
+    """The answer of the program of a case's mechanism: outputs by name, gradients as d_NAME, arrays of the field.
 
     Several heads are so many runs: shared inputs serve a group of heads, and their gradients are sums over it.
     """

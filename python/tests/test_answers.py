@@ -7,7 +7,7 @@ import support
 from fields import PRECISE, Doubles, decimals
 
 FORTY_DIGITS = decimal.Decimal("1e-38")
-# What a program has none of, and why.
+# Outputs and gradients that a program has none of, and why.
 LEFT_OUT = {
     "parallax": {"score"},  # weights of all pairs of tokens are no output of ours
     "parallax_gate": {"rho"},  # the gradient by a value that the layer forms itself

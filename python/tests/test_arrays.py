@@ -83,7 +83,7 @@ class Defaults(unittest.TestCase):
 
 
 class Identities(unittest.TestCase):
-    """What mechanisms are in the limits of one another, in doubles."""
+    """Identities between mechanisms in their limits, in doubles."""
 
     def draw(self, name, settings=()):
         return arrays_of(drawn(support.program(name, settings), random.Random(name), support.LENGTHS))

@@ -91,6 +91,6 @@ class Golden(unittest.TestCase):
             if not x.size:
                 continue
             off = np.asarray(np.abs(y - exact(x) - exact(lo)), dtype=object)
-            # What the file bounds, and what decimals may be off.
+            # The bound of the file, and the error of decimals.
             slack = max(1, *map(abs, exact(x).flat)) * decimal.Decimal(10) ** -SURE
             self.assertTrue(np.all(off <= exact(bound) + slack), f"{name}: off by {max(off.flat):.2e}")

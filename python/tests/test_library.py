@@ -24,6 +24,7 @@ WITHOUT_NUMBER = {
     **{name: "FALCON, a paper that is not there" for name in
        ("falcon1", "falcon2", "falcon2_lite", "falcon2a", "falcon3", "falcon3a", "rls")},
     "gated_oja_rule": "a note in flash-linear-attention",
+    "qwen_sparse_attention": "a report of its authors",
     "raven": "a paper in its authors' repository",
     "value_averaging": "a limit of softmax attention",
     "wall_attention": "a page of Tilde Research",

@@ -1,4 +1,4 @@
-"""What users do wrong in a mechanism, and the sentence that each gets: with file, line and source."""
+"""Users' mistakes in a mechanism, and the sentence that each gets: with file, line and source."""
 import fractions
 import math
 import re

@@ -30,7 +30,7 @@ def theirs(module, function):
     source = (folder / "ops" / f"{module}.py").read_text()
     source = source.replace("torch.float32", "torch.float64").replace("torch.float)", "torch.float64)").replace("torch.float,", "torch.float64,")
     source = source.replace(".float()", ".double()")
-    # What they take from their own package: logarithms to the base 2, and running sums over tokens.
+    # Their imports from their own package: logarithms to the base 2, and running sums over tokens.
     source = source.replace("from fla.ops.utils.constant import RCP_LN2", "RCP_LN2 = 1 / torch.log(torch.tensor(2.0, dtype=torch.float64))")
     source = source.replace("from fla.ops.utils.cumsum import chunk_global_cumsum", "chunk_global_cumsum = lambda g, cu_seqlens, scale: g.cumsum(1) * scale")
     # Lengths of keys and queries are the caller's.
@@ -38,7 +38,7 @@ def theirs(module, function):
         source = source.replace(f"F.normalize({x}, p=2, dim=-1)", x).replace(f"_rmsnorm_forward({x}, {x}_norm_weight, {x}_norm_eps)", x)
     # A readout in frequencies is the caller's; what they take from a file that wants Triton checks shapes.
     source = re.sub(r"from \.utils import CyFAState.*", CYCLIC, source)
-    # What their tests of sparse attention want.
+    # Imports that only their tests of sparse attention need.
     source = source.replace("from fla.ops.utils import prepare_chunk_offsets", "").replace("from fla.ops.utils.pooling import mean_pooling", "")
     names = {"__name__": "theirs"}
     exec(compile(source, f"fla/ops/{module}.py", "exec"), names)
@@ -142,7 +142,7 @@ def slots(x):
     return {"o": o[0, :, 0], "final_keys": A[0, 0].T, "final_values": B[0, 0]}
 
 
-# Of three blocks of three tokens, which a query reads: its own and an earlier one.
+# Blocks that a query reads, of three blocks of three tokens: its own and an earlier one.
 CHOSEN = np.array([[1.0 if n == t // 3 or n == (t // 3 + 1) % 3 else -1.0 for n in range(3)] for t in range(9)])
 
 
@@ -155,7 +155,7 @@ def chosen_and_window(x):
     return outputs(g[None, :, None, 1:2] * picked + g[None, :, None, 2:3] * near)
 
 
-# Of nine keys those that an indexer chose, three at most; of five memories or slots those that a router chose, two at most.
+# Keys that an indexer chose, three at most of nine; memories or slots that a router chose, two at most of five.
 TOP = np.array([[1.0 if s in (t, t // 2, (t * t) % 5) else -1.0 for s in range(9)] for t in range(9)])
 ROUTED = np.array([[1.0 if m in (t % 5, t * t % 5) else -1.0 for m in range(5)] for t in range(9)])
 DECAYS = -np.random.default_rng(2).uniform(0.05, 1, size=(9, 4))

@@ -1,12 +1,12 @@
 #pragma once
-// What a room says about each of its tensors, once: reading, generating, storing, splitting by heads and judging
+// A room's declaration of each of its tensors, made once: reading, generating, storing, splitting by heads and judging
 // follow.
 #include <array>
 #include <string_view>
 
 namespace assay {
 
-/// What the numbers mean: how a generator draws them and which values are refused.
+/// The meaning of the numbers: how a generator draws them and which values are refused.
 enum class Domain {
   query,
   key,

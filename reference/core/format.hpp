@@ -31,7 +31,7 @@ enum class Rounding : unsigned char {
 inline constexpr Rounding all_roundings[] = {Rounding::nearest_even, Rounding::toward_zero, Rounding::stochastic,
                                              Rounding::jittered};
 
-/// What becomes of a value that rounds beyond the largest finite number (OCP OFP8 names both for the 8-bit formats).
+/// The result of a value that rounds beyond the largest finite number (OCP OFP8 names both for the 8-bit formats).
 enum class Overflow : unsigned char {
   saturate,  ///< the largest finite number, infinities included
   ieee,      ///< infinity, or NaN where the format has no infinity

@@ -186,7 +186,7 @@ class Generator {
     const Stream stream = named("d_", field.name);
     for (std::size_t i = 0; i < array.data.size(); ++i)
       array.data[i] = integers_ ? small_integer(stream, i) : stream.normal(i);
-    // What later rows put on a key is a sum of their quotients: of those alone that are exact.
+    // A key's gradient sums the quotients of later rows: only rows with exact quotients keep their cotangents.
     if (dyadic_ && !softmax_ && !starts_ && field.name == "o")
       for (int head = 0; head < array.shape[0]; ++head) {
         const Rows rows = rows_of(array, head);
@@ -264,7 +264,7 @@ class Generator {
 
   Array blank(const Field& field, int rank) const {
     std::vector<int> shape{field.heads == Field::Heads::own ? spec_.shape.own() : spec_.shape.shared()};
-    // What broadcasts comes in every kind, by the seed.
+    // A broadcast input comes in every kind, by the seed.
     const int axes = field.broadcasts ? named(field.name, "/axes").integer(0, rank + 1) : rank;
     for (int r = 0; r < axes; ++r) shape.push_back(length(field.axes[static_cast<std::size_t>(r)]));
     return Array(std::move(shape));
@@ -632,7 +632,7 @@ class Generator {
       if (field.domain == Domain::key) one_hot(row, spread(met(field, group, i), rows.width));
       if (field.domain == Domain::value && solves_) keep_one(row, spread(met(field, group, i), rows.width) / 2);
     }
-    // What a ragged tile forgets at its end shows where its last gate is closed: in every second head.
+    // A ragged tile that forgets its end shows it where its last gate is closed: in every second head.
     if (field.domain == Domain::log_decay && head % 2 == 1) rows.all.back() = closed;
   }
 
@@ -879,7 +879,7 @@ Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
   for (const auto& [field, rank] : room.inputs) {
     const bool optional = field.missing == Field::Missing::absent;
     const bool carried = optional && (field.domain == Domain::key || field.domain == Domain::value);
-    // A count is an integer; a number of the equations is digits, also where somebody typed an integer.
+    // A count is an integer; a number of the equations is digits, also where an integer was typed.
     if (const auto it = problem.params.find(field.name);
         field.place == Field::Place::param && it != problem.params.end())
       if (const long* number = std::get_if<long>(&it->second)) it->second = std::to_string(*number);

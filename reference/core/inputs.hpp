@@ -92,8 +92,8 @@ std::string flags_of(const Params& params);
 /// Throws InputError unless it is NAME=VALUE.
 std::pair<std::string, Param> param_from(std::string_view flag);
 
-/// What fixes a generated case, to the bit. A case without arguments (docs/arguments.md) leaves the last ones as they
-/// are; rooms do not read them.
+/// The specification of a generated case, to the bit. A case without arguments (docs/arguments.md) leaves the last ones
+/// as they are; rooms do not read them.
 struct CaseSpec {
   std::string mechanism = {};  ///< of a case with arguments a component's, too
   Shape shape;
@@ -112,11 +112,11 @@ struct CaseSpec {
   std::string repro() const;
 };
 
-/// What a generated tensor is rounded to: `precision` for what a kernel multiplies, fp32 or wider for gates and states.
+/// The format of a generated tensor: `precision` for a kernel's factors, fp32 or wider for gates and states.
 /// Cotangents are in `precision`.
 Format format_of(Domain domain, Format precision);
 
-/// What the generator knows of a room.
+/// The facts that the generator needs of a room.
 struct RoomFacts {
   struct Ranked {
     Field field;

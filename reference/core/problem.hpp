@@ -27,7 +27,7 @@ struct BasicProblem {
 };
 using Problem = BasicProblem<double>;
 
-/// What a mechanism answers: outputs by name; gradients of sum <cotangent, output> by the input's name.
+/// The answer of a mechanism: outputs by name; gradients of sum <cotangent, output> by the input's name.
 template <class X>
 struct BasicAnswer {
   BasicArrays<X> outputs, gradients;
@@ -43,7 +43,17 @@ class OptionReader {
   void operator()(std::string_view name, int& value) {
     long n = value;
     read<long>(name, "an integer", n);
-    value = static_cast<int>(std::clamp<long>(n, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+    require_domain(n <= std::numeric_limits<int>::max(), -1, "params.", name, ": ", n, " is too large");
+    require_domain(n >= std::numeric_limits<int>::min(), -1, "params.", name, ": ", n, " is too small");
+    value = static_cast<int>(n);
+  }
+  /// A number of rows at most: more than an int holds are as many as it holds.
+  void limit(std::string_view name, int& value) {
+    long n = value;
+    if (read<long>(name, "an integer", n) && n > std::numeric_limits<int>::max())
+      value = std::numeric_limits<int>::max();
+    else
+      (*this)(name, value);
   }
   /// A choice among the named enumerators of E; `name_of` and `count` are E's own.
   template <class E, std::size_t N>

@@ -1,5 +1,5 @@
 #pragma once
-// What many rooms have alike: nothing to be told, and the reads and the last state as outputs.
+// The common parts of many rooms: no options, and the reads and the last state as outputs.
 #include <array>
 #include <string_view>
 #include <vector>

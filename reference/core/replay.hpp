@@ -6,10 +6,10 @@
 
 namespace assay {
 
-/// s_0 = `initial`, and step(t, s) takes s from s_t to s_{t+1}, t = 0 ... steps - 1. Of T + 1 states at most
-/// 2 ceil(sqrt(T)) + 1 are alive: the first of every segment of ceil(sqrt(T)) steps, and all of the segment that is
-/// being read, computed again from its first. Every step is made twice, with the same operations on the same numbers,
-/// so whatever else it writes has to be set, not added to.
+/// s_0 = `initial`, and step(t, s) takes s from s_t to s_{t+1}, t = 0 ... steps - 1. At most 2 ceil(sqrt(T)) + 1 of the
+/// T + 1 states are alive: the first of every segment of ceil(sqrt(T)) steps, and all of the segment that is being
+/// read, computed again from its first. Every step is made twice, with the same operations on the same numbers, so
+/// whatever else it writes has to be set, not added to.
 template <class State, class Step>
 class Replay {
  public:

@@ -21,7 +21,7 @@ constexpr double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-// What the one rounding routine needs to know, all of it data: no format or mode has code of its own.
+// The numbers that the one rounding routine needs, all of them data: no format or mode has code of its own.
 struct Grid {
   double lowest_binade;   // below it the spacing no longer shrinks
   double highest_binade;  // a cap, so that nothing below overflows

@@ -52,7 +52,7 @@ struct UpperBounds {
   const std::array<double, N>& doubles() const { return at; }
   static UpperBounds of(const std::array<double, N>& x) { return {x}; }
 };
-/// Of a scalar that has no errors.
+/// The bounds of a scalar that has no errors.
 struct NoBounds {
   friend NoBounds operator*(NoBounds, NoBounds) { return {}; }
   friend NoBounds operator+(NoBounds, NoBounds) { return {}; }
@@ -103,7 +103,7 @@ decltype(auto) widened(const S& x, [[maybe_unused]] const Bounds<S>& error) {
     return (x);
 }
 
-/// x_0 ... x_{n-1}, each given by `x(i)`: the sum of their squares. Zero where nobody asks for norms.
+/// The sum of the squares of x_0 ... x_{n-1}, each given by `x(i)`; zero unless S is an Enclosure.
 template <class S, class F>
 S squares_of([[maybe_unused]] int n, [[maybe_unused]] F&& x) {
   S sum = S(0);

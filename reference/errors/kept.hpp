@@ -1,5 +1,5 @@
 #pragma once
-// What a recurrence carries from token to token, told to scalars that store it as a kernel does: in fewer bits.
+// A recurrence's state between tokens, told to scalars that store it as a kernel does: in fewer bits.
 #include "reference/core/columns.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
@@ -9,7 +9,7 @@ namespace assay {
 /// A state, or the gradient of one.
 enum class Kept { state, gradient };
 
-/// The numbers of `line` are stored: whoever reads them from here on reads what was stored. Nothing for most scalars.
+/// The numbers of `line` are stored: all later reads have the stored ones. Nothing for most scalars.
 template <class S>
 void keep([[maybe_unused]] Kept what, [[maybe_unused]] const Line<S>& line) {
   if constexpr (requires { S::keep(what, line); }) S::keep(what, line);

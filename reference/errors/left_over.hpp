@@ -1,5 +1,5 @@
 #pragma once
-// What weights that sum to zero leave in arithmetic that errs.
+// The error that weights that sum to zero leave in inexact arithmetic.
 #include <type_traits>
 
 #include "reference/errors/lines.hpp"

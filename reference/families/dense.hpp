@@ -142,8 +142,8 @@ Eigenpair<S> enclosed_eigenpair(const Tensor<S, 2>& a, const Tensor<S, 2>& V, in
   return pair;
 }
 
-/// By cyclic Jacobi rotations; `a` has at least one row. Of enclosures the middles are rotated, and what comes of that
-/// is judged by enclosed_eigenpair.
+/// By cyclic Jacobi rotations; `a` has at least one row. The middles of enclosures are rotated, and enclosed_eigenpair
+/// judges the result.
 template <class S>
 Eigenpair<S> largest_eigenpair(Tensor<S, 2> a) {
   using std::abs;

@@ -1,6 +1,6 @@
 #pragma once
-// What the FALCON rooms share (falcon-family.md sections 1 and 2): which pair a step writes, how large the step is and
-// how much of the state it keeps, and the window of the mini-batch rooms.
+// Shared parts of the FALCON rooms (falcon-family.md sections 1 and 2): which pair a step writes, how large the step is
+// and how much of the state it keeps, and the window of the mini-batch rooms.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -92,7 +92,7 @@ struct GainOptions : WriteOptions {
   }
 };
 
-/// What a room whose step decays by its ridge can be told.
+/// The options of a room whose step decays by its ridge.
 struct RidgeOptions : GainOptions {
   static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling"};
   static std::vector<Params> variants() {
@@ -219,15 +219,15 @@ struct WindowOptions {
 
   void read(OptionReader& reader, const Params& params) {
     has_window = params.contains("window");
-    reader("window", window);
+    reader.limit("window", window);
     require_domain(!has_window || window >= 1, -1, "window: expected at least 1, got ", window);
   }
   /// The newest `n` pairs at most: from which of `last` on.
   int first_of(int last, int n) const { return has_window ? std::max(0, last - n) : 0; }
 };
 
-/// The pairs (x_j, v_j), oldest first: the incoming tail, then one for every row that writes. Of the inputs, or of
-/// their gradients.
+/// The pairs (x_j, v_j), oldest first: the incoming tail, then one for every row that writes. They are inputs, or their
+/// gradients.
 template <class In>
 class Pairs {
  public:
@@ -239,7 +239,7 @@ class Pairs {
   auto& x(int j, int i) const { return j < tail() ? in_.tail_k(j, i) : write_feature(writes_, in_, row(j), i); }
   auto& v(int j, int c) const { return j < tail() ? in_.tail_v(j, c) : in_.v(row(j), c); }
 
-  /// What step t writes: pairs [first, last).
+  /// The pairs that step t writes: [first, last).
   struct Window {
     int first, last;
     int size() const { return last - first; }
@@ -248,7 +248,7 @@ class Pairs {
     const int last = tail() + t - writes_.first_row() + 1;
     return {window_.first_of(last, planted<"window_one_too_wide">(window_.window, window_.window + 1)), last};
   }
-  /// What the next segment needs: the newest B - 1 pairs.
+  /// The pairs that the next segment needs: the newest B - 1.
   Window final_tail() const { return {window_.first_of(count(), window_.window - 1), count()}; }
 
  private:
@@ -259,7 +259,7 @@ class Pairs {
   In& in_;
 };
 
-/// What a mini-batch room answers.
+/// The answer of a mini-batch room.
 template <class S>
 struct ReadsAndTail {
   using scalar = S;
@@ -287,7 +287,7 @@ void write_final_tail(const Pairs<In>& pairs, Out& out) {
   }
 }
 
-/// What its cotangent adds to the gradients of the pairs in it.
+/// Adds the final tail's cotangent to the gradients of the pairs in it.
 template <class In, class Out>
 void add_final_tail(const Pairs<In>& d_pairs, const Out& cotangent) {
   using S = typename Out::scalar;

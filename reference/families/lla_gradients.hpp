@@ -7,6 +7,7 @@
 
 #include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/erring.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/dense.hpp"
 #include "reference/families/lla_row.hpp"
@@ -40,8 +41,10 @@ class LlaRowBackward {
       for (int x = 0; x < k.size(1); ++x) keys_(j - row.first, x) = k(j, x) - at(row.mean_k, x);
     }
     tilt_gradient_.assign(row.tilt.size(), S(0));
+    // The keys are about their mean, so b drops out; kernels leave it in, and what their mean is off by is times b.
+    const S about = errs<S>() ? S(0) : mean_a_;
     for (int j = 0; j < keys_.size(0); ++j)
-      subtract_scaled(line(tilt_gradient_), S(at(p_, j) * (at(a_, j) - mean_a_)), line(keys_, j));
+      subtract_scaled(line(tilt_gradient_), S(at(p_, j) * (at(a_, j) - about)), line(keys_, j));
     output_ = mean_a_ + dot(row.tilt, tilt_gradient_);
   }
 

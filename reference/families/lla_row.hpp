@@ -28,7 +28,7 @@ struct LlaOptions : VisibleOptions {
   enum class LambdaMode { mass, absolute, max };
   enum class Solver { direct, cg };
   enum class BlockForm { sigma, centered };
-  /// What becomes of a row that a zero in lambda makes singular: SINGULAR, or the limit of one ridge that vanishes
+  /// The result of a row that a zero in lambda makes singular: SINGULAR, or the limit of one ridge that vanishes
   /// there.
   enum class ZeroRidge { refuse, limit };
 

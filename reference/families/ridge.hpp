@@ -31,7 +31,7 @@ struct LambdaOptions {
   }
 };
 
-/// What such a regression takes.
+/// The inputs of such a regression.
 template <class S>
 struct RegressionInputs {
   using scalar = S;

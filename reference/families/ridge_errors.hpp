@@ -57,7 +57,7 @@ class RidgeErrors<S> {
   using B = Bounds<S>;
 
  public:
-  /// Of the state that the recurrence starts from, of precision lambda.
+  /// The errors of the state that the recurrence starts from, of precision lambda.
   RidgeErrors(Columns<S>& mean, Tensor<S, 2>& covariance, const S& lambda)
       : widest_(S(1) / lambda),
         trace_(size_of(S(S(covariance.size(0)) * lambda))),
@@ -122,7 +122,7 @@ class RidgeAdjointErrors<S> {
  public:
   explicit RidgeAdjointErrors(int columns) : mean_(static_cast<std::size_t>(columns)) {}
 
-  /// What G shows are errors made while the state was that.
+  /// Notes the errors that G shows, made while the state was `state`.
   void note_mean(Columns<S>& G, const RidgeErrors<S>& state) {
     for (int c = 0; c < G.size(1); ++c) {
       B& error = mean_[static_cast<std::size_t>(c)];
@@ -143,11 +143,11 @@ class RidgeAdjointErrors<S> {
     covariance_ = covariance_ + pull * share_;
   }
 
-  // Of what that step passes on: G^T g, ds, P^T dp.
+  // Bounds of the errors that the step passes on: of G^T g, ds, P^T dp.
   B of_value(int c) const { return mean_[static_cast<std::size_t>(c)] * share_; }
   B of_slope() const { return slope_; }
   B of_feature() const { return feature_; }
-  // Of the numbers of G, and of Pi's diagonal, where Y is lambda I.
+  // Bounds for the numbers of G, and of Pi's diagonal, where Y is lambda I.
   B of_mean(int c, const S& lambda) const { return mean_[static_cast<std::size_t>(c)] * sqrt(size_of(lambda)); }
   B of_covariance(const S& lambda) const { return covariance_ * size_of(lambda); }
 

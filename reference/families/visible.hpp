@@ -30,12 +30,12 @@ struct VisibleOptions {
     OptionReader read(params);
     read("causal", o.causal);
     o.has_window = params.contains("window");
-    read("window", o.window);
+    read.limit("window", o.window);
     return o;
   }
 };
 
-/// What attention answers.
+/// The answer of attention.
 template <class S>
 struct QueryReads {
   using scalar = S;
@@ -60,7 +60,7 @@ struct VisibleRange {
   int first = 0, last = 0;
 };
 
-/// What query i of n sees of T keys.
+/// The keys that query i of n sees, out of T.
 inline VisibleRange visible_range(const VisibleOptions& o, int n, int T, int i) {
   const int last = o.causal ? std::clamp(i + T - n + planted<"sees_one_key_too_many">(1, 2), 0, T) : T;
   return {o.has_window ? std::max(0, last - o.window) : 0, last};
@@ -79,10 +79,20 @@ struct VisibleRow : VisibleRange {
     using std::log;
     return first < last ? max + log(sum) : max;
   }
-  /// What scores are centred on in the bandwidth's gradient, where the centre drops out: kernels have the lse at hand.
+  /// The centre of scores in the bandwidth's gradient, where the centre drops out: kernels have the lse at hand.
   S centre() const {
     if constexpr (follows_kernels<S>) return lse();
     return max;
+  }
+  /// sum_of_scores += left (c - centre), where weights that sum to zero have left `left`: nothing, but for a scalar
+  /// whose operations err. Kernels take scores about zero or about the lse; c is the one of these that is further away.
+  void add_left_over([[maybe_unused]] S& sum_of_scores, [[maybe_unused]] const S& left) const {
+    if constexpr (requires { S::errs(); }) {
+      if (!S::errs() || first == last) return;
+      using std::abs, std::log;
+      const S lse_over_max = log(sum);
+      sum_of_scores += left * (abs(max) > lse_over_max ? max : S(-lse_over_max));
+    }
   }
 };
 

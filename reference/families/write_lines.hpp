@@ -1,5 +1,5 @@
 #pragma once
-// What a step of the FALCON rooms writes and reads, by lines of numbers.
+// The writes and reads of a step of the FALCON rooms, by lines of numbers.
 #include <type_traits>
 
 #include "reference/core/columns.hpp"

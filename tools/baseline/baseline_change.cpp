@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-/// Of logarithms. What is exact on some seeds only counts there as the smallest error that is not.
+/// Statistics of the errors' logarithms. An error that is exact on some seeds counts there as the smallest inexact one.
 struct Logs {
   double mean = 0, variance_of_mean = 0;
   double count = 0;

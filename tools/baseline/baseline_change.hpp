@@ -13,7 +13,7 @@ enum class Change {
   noise,    ///< it has moved no further than the seeds do
   better,   ///< the error has shrunk by more than that
   worse,    ///< it has grown by more than that, or what passed fails
-  missing,  ///< nobody answers it any more
+  missing,  ///< no kernel answers it any more
   added,    ///< it was not there
 };
 inline constexpr Change all_changes[] = {Change::same,  Change::noise,   Change::better,

@@ -24,7 +24,7 @@ struct BaselineRow {
   friend bool operator==(const BaselineRow&, const BaselineRow&) = default;
 };
 
-/// What is measured: our kernels on the report's cases, or somebody's on cases that `assay case` has made.
+/// The measured kernels: ours on the report's cases, or a user's on cases that `assay case` has made.
 struct BaselineSubject {
   ReportOptions report;
   CheckOptions check;
@@ -41,7 +41,7 @@ void set_contract(BaselineSubject& subject, Json contract, const std::string& so
 /// The file's text, as `assay baseline save` writes it.
 std::string dumped(const BaselineSubject& subject, const std::vector<BaselineRow>& rows);
 
-/// What such a text holds. Throws InputError, one sentence that begins with `where`.
+/// The contents of such a text. Throws InputError, one sentence that begins with `where`.
 std::pair<BaselineSubject, std::vector<BaselineRow>> parse_baseline(const std::string& text, const std::string& where);
 
 /// Whether both are of the same tensor of the same kernel on the same kind of case.

@@ -21,7 +21,7 @@ namespace {
 
 enum Part : std::size_t { reading, truth, draws, judging };
 
-/// Of all threads.
+/// The processor time of all threads.
 double processor_time() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -1,5 +1,5 @@
 #pragma once
-// What a check costs, phase by phase, each in a process of its own so that its peak of memory is its own.
+// The cost of a check, phase by phase, each in a process of its own so that its peak of memory is its own.
 #include <array>
 #include <string>
 #include <string_view>
@@ -26,7 +26,7 @@ CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients
 /// Whether a check of the room can be measured: it has a kernel.
 bool has_check_cost(const Room& room);
 
-/// What tools/cases/check_costs.cpp says of the room, measured at four sizes on one thread.
+/// The line of tools/cases/check_costs.cpp for the room, measured at four sizes on one thread.
 std::string cost_line(const Room& room);
 
 }  // namespace assay

@@ -14,7 +14,7 @@
 namespace assay::words {
 namespace {
 
-/// What the engines are compared with: Boost's own 50 digits.
+/// The number that the engines are compared with: Boost's own 50 digits.
 using BinFloat50 =
     boost::multiprecision::number<boost::multiprecision::cpp_bin_float<50>, boost::multiprecision::et_off>;
 
@@ -171,7 +171,7 @@ S lla_loop(const LlaProblem& x, std::size_t query) {
   return sum;
 }
 
-/// Keeps the compiler from dropping a loop whose result nobody reads.
+/// Keeps the compiler from dropping a loop whose result is never read.
 template <class S>
 void keep(const S& x) {
   [[maybe_unused]] volatile double sink = static_cast<double>(x);

@@ -1,5 +1,5 @@
 #pragma once
-// What the certified engines cost beside a plain double loop and cpp_bin_float_50, measured in one run on one core.
+// The cost of the certified engines beside a plain double loop and cpp_bin_float_50, measured in one run on one core.
 #include <cstddef>
 #include <string>
 #include <vector>

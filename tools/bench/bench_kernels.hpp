@@ -1,5 +1,5 @@
 #pragma once
-// What the CPU emulation of every kernel form costs, beside the same program without rounding and the oracle.
+// The cost of the CPU emulation of every kernel form, beside the same program without rounding and the oracle.
 #include <string>
 #include <vector>
 

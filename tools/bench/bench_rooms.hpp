@@ -1,5 +1,5 @@
 #pragma once
-// What every room's reference costs in every tier, measured in one run on one core.
+// The cost of every room's reference in every tier, measured in one run on one core.
 #include <string>
 #include <vector>
 

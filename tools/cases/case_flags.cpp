@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "arguments/drawn_case.hpp"
@@ -37,7 +40,7 @@ void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::stri
   app.add_option("--style", flags.style, "how the inputs are distributed")
       ->check(one_of(styles))
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the inputs")->check(any_seed())->capture_default_str();
   app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
 }
@@ -104,6 +107,18 @@ CLI::Validator whole_in(std::int64_t low, std::int64_t high) {
             return fits ? std::string() : text("expected a whole number from ", range, ", got ", typed);
           },
           range};
+}
+
+CLI::Validator any_seed() {
+  return {[](const std::string& typed) {
+            std::uint64_t seed = 0;
+            const char* const end = typed.data() + typed.size();
+            const auto [stop, error] = std::from_chars(typed.data(), end, seed);
+            if (error == std::errc{} && stop == end) return std::string();
+            return text("expected a whole number from 0 to ", std::numeric_limits<std::uint64_t>::max(), ", got ",
+                        typed);
+          },
+          ""};
 }
 
 Params params_of(const CaseFlags& flags) {

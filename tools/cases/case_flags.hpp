@@ -18,7 +18,7 @@ class Validator;
 
 namespace assay {
 
-/// What was typed.
+/// The flags as typed.
 struct CaseFlags {
   std::string style{name_of(Style::normal)};
   std::uint64_t seed = 0;
@@ -47,8 +47,10 @@ CLI::Validator one_of(const std::vector<std::string>& names);
 
 /// Refuses what is no number from `low` to `high`. CLI::Range takes NaN.
 std::function<std::string(const std::string&)> number_in(double low, double high);
-/// Refuses what is no whole number from `low` to `high`. What CLI::Range says depends on its version.
+/// Refuses what is no whole number from `low` to `high`. The words of CLI::Range depend on its version.
 CLI::Validator whole_in(std::int64_t low, std::int64_t high);
+/// Refuses what no seed holds: CLI11 takes -1 and 2^64 for the largest one.
+CLI::Validator any_seed();
 /// Seconds that a limit may be of.
 inline constexpr double shortest_limit = 1e-3, longest_limit = 1e7;
 /// Seconds after which no more work begins: the first piece of it does in any case.

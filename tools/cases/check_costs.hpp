@@ -1,5 +1,5 @@
 #pragma once
-// What `assay check` costs: measured, room by room, by `assay-lab bench check`, and what that says of other shapes.
+// The cost of `assay check`: measured, room by room, by `assay-lab bench check`, and estimated for other shapes.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -19,7 +19,7 @@ struct CheckCost {
   double bytes;                           ///< of memory for each number of the case
   double reading, truth, draws, judging;  ///< shares of it, at the longest size measured
 };
-/// Of all rooms that `assay-lab bench check` was run on.
+/// The costs of all rooms that `assay-lab bench check` was run on.
 std::span<const CheckCost> check_costs();
 
 struct Estimate {
@@ -27,13 +27,13 @@ struct Estimate {
   double bytes = 0;    ///< of memory at its peak
   double draws = 0;    ///< of these seconds those of draws, of which there are four unless they leave a tensor open
 };
-/// What a check of that case costs with nothing in the cache, within a factor of three on the machine that the costs
+/// The cost of a check of that case with nothing in the cache, within a factor of three on the machine that the costs
 /// were measured on; nothing of rooms without costs. `numbers`: of inputs and cotangents.
 std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
                                        std::size_t numbers);
 
-/// What is said of a check before it starts: that of some parts of a case of so many, each an equal share of the cost.
-/// Of all parts it says what two of them would cost, too, where the case can be sampled.
+/// The sentence before a check of `judged` of `parts` equal parts: what it costs. For all parts it also says what two
+/// of them would cost, where the case can be sampled.
 std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample);
 
 /// "45 s", "4 minutes", "2.5 hours"

@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-/// Of the program itself, before it has read a case.
+/// Bytes of the program itself, before it has read a case.
 constexpr double of_program = 1e8;
 
 std::string two_digits(double x) { return x < 99.5 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }

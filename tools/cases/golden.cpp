@@ -47,15 +47,15 @@ class GoldenWriter {
   }
 
  private:
-  /// Of what is worked out on the way and given out too, d_NAME is the gradient.
+  /// Whether it is an input: d_NAME of a tensor that is computed on the way and given out, too, is the gradient.
   bool is_input(std::string_view name) const { return find_field(room_.inputs(), name) != nullptr; }
 
   void put(const std::string& key, const Array& array, const RoomFacts::Ranked& ranked) {
     file_.put(key, array, ranked, batch, exact_dtype(array));
   }
 
-  /// Where no enclosure decides between equal numbers: pairs from 100 digits. What separates them from the truth is
-  /// their own rounding, 2^-106 of hi, and the tier's error, which is below its distance from 50 digits.
+  /// Where no enclosure decides between equal numbers: pairs from 100 digits. Their distance from the truth is their
+  /// own rounding, 2^-106 of hi, and the tier's error, which is below its distance from 50 digits.
   BasicAnswer<Enclosed> estimated(const Problem& problem) const {
     const BasicAnswer<HiLo> high = room_.values(problem, Tier::mp100), low = room_.values(problem, Tier::mp50);
     const auto both = [](const BasicArrays<HiLo>& xs, const BasicArrays<HiLo>& ys) {

@@ -26,13 +26,14 @@ constexpr Format precision = Format::bf16;
 constexpr int longest = 65;
 
 /// A chunk and one token, two of them, three and a rest, a few tokens, one; and inputs that hide little.
-std::vector<SuiteCandidate> general_cases() {
-  return {{"1,65,2", Style::normal},          {"1,129,2", Style::slow_writes}, {"1,200,2", Style::long_memory},
-          {"2,17,2", Style::correlated_keys}, {"1,64,2", Style::gate_ends},    {"1,64,2", Style::cancelling_values},
-          {"1,65,2", Style::repeated_keys},   {"1,1,2", Style::normal}};
+std::vector<SuiteCandidate> general_cases(const Room& room) {
+  const char* const few = has_queries(room.inputs()) ? "2,17/80,2" : "2,17,2";
+  return {{"1,65,2,odd", Style::normal},    {"1,129,2", Style::slow_writes}, {"1,200,2", Style::long_memory},
+          {few, Style::correlated_keys},    {"1,64,2", Style::mixed_gates},  {"1,64,2", Style::cancelling_values},
+          {"1,65,2", Style::repeated_keys}, {"1,1,2", Style::normal}};
 }
 
-int length_of(const SuiteCandidate& c) { return shape_from(c.shape + ",1,1").seq_len; }
+int length_of(const SuiteCandidate& c) { return c.extents(1).seq_len; }
 
 /// Chooses one case after the other.
 class Choice {
@@ -170,7 +171,7 @@ std::string key_of(const language::Program& program) {
 }  // namespace
 
 ProgramSuite choose_program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done) {
-  const std::vector<SuiteCandidate> general = general_cases();
+  const std::vector<SuiteCandidate> general = general_cases(room);
   std::vector<SuiteCandidate> others = suite_candidates(room);
   std::erase_if(others, [&](const SuiteCandidate& c) {
     return length_of(c) > longest || std::any_of(general.begin(), general.end(), [&](const SuiteCandidate& g) {

@@ -1,5 +1,7 @@
 #include "tools/cases/suite_cases.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "arguments/programs/library.hpp"
@@ -56,6 +58,14 @@ Json written(const Suite& suite) {
 }
 
 }  // namespace
+
+Shape SuiteCandidate::extents(int dims) const {
+  constexpr std::string_view odd = ",odd";
+  std::string_view others = shape;
+  if (!others.ends_with(odd)) return shape_from(fmt::format("{},{},{}", others, dims, dims));
+  others.remove_suffix(odd.size());
+  return shape_from(fmt::format("{},{},{}", others, std::max(1, dims - 1), dims / 2 + 1));
+}
 
 const std::vector<Suite>& suites() {
   static const std::vector<Suite> all = [] {

@@ -12,11 +12,14 @@ inline constexpr int suite_size = 8;
 
 /// A case, but for head dimension, precision and seed.
 struct SuiteCandidate {
-  std::string shape;  ///< B,T,H as `assay case` takes them
+  std::string shape;  ///< B,T,H as `assay case` takes them, and ",odd" where keys and values differ
   Style style = Style::normal;
   Params params = {};
   Fill fill = {};
+  bool must = false;                                                       ///< a suite has one of its style and params
   std::string flags() const { return flags_of(fill) + flags_of(params); }  ///< " --fill beta=0.99", or ""
+  /// Its extents with heads of `dims`; of an odd one keys have one less, values half of them and one.
+  Shape extents(int dims) const;
 };
 
 /// One of a suite.
@@ -44,7 +47,7 @@ struct Suite {
 
 /// tools/cases/suites.json, in the order of the registry.
 const std::vector<Suite>& suites();
-/// Of that mechanism, or null.
+/// The suite of that mechanism, or null.
 const Suite* find_suite(std::string_view mechanism);
 /// The text of such a file, a mechanism a line.
 std::string json_of(const std::vector<Suite>& suites);

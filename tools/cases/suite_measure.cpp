@@ -28,25 +28,39 @@ namespace {
 
 using Tensors = Named<std::vector<double>>;
 
-/// One token; a ragged first chunk; a chunk of 64, and one token more; two chunks and one token; three and a rest.
+/// One token; a ragged first chunk, of two sequences; a chunk of 64, and one token more, where keys and values are odd
+/// and differ; two chunks and one token; three and a rest.
 constexpr std::string_view lengths[] = {"1", "17", "64", "65", "129", "200"};
 /// Where every style is tried, and what builds up; where gates are filled.
-constexpr std::string_view usual_length = "64", boundary = "65", longer = "129", longest = "200";
-constexpr Style styles_that_build_up[] = {Style::repeated_keys, Style::long_memory, Style::slow_writes};
+constexpr std::string_view few = "17", usual_length = "64", boundary = "65", longer = "129", longest = "200";
+constexpr Style styles_that_build_up[] = {Style::repeated_keys, Style::long_memory, Style::slow_writes,
+                                          Style::mixed_gates};
 constexpr std::size_t usual_block = 64;
 /// A blind spot counts as so many other faults: it is what suites are for.
 constexpr double weight_of_blind_spots = 4;
 
-/// What a gate is filled with: just above a power of two and between two numbers of bf16, so that a kernel which rounds
+/// The values of a gate: just above a power of two and between two numbers of bf16, so that a kernel which rounds
 /// it there is off by as much as it can be, always in one direction.
 constexpr const char* decays[] = {"-0.01569", "-0.06275", "-0.50196"};
 constexpr const char* strengths[] = {"0.01569", "0.50196", "0.998", "1.9961"};
 
+/// Where there may be, a few queries are the last of more keys.
 std::string shape_text(const Room& room, std::string_view tokens) {
-  return fmt::format("{},{},{}", tokens == "17" ? 2 : 1, tokens, groups_heads(room.inputs()) ? "4/2" : "2");
+  const std::vector<RoomFacts::Ranked> inputs = room.inputs();
+  return fmt::format("{},{}{},{}{}", tokens == few ? 2 : 1, tokens, tokens == few && has_queries(inputs) ? "/80" : "",
+                     groups_heads(inputs) ? "4/2" : "2", tokens == boundary ? ",odd" : "");
 }
 
-/// What one form answers to one case, and what is expected of it.
+/// Whether no other style takes some input of the room through its whole range, or the state to where it predicts.
+bool is_needed(const std::vector<RoomFacts::Ranked>& inputs, Style style) {
+  const auto has = [&](Domain domain) {
+    return std::ranges::any_of(inputs, [&](const RoomFacts::Ranked& r) { return r.field.domain == domain; });
+  };
+  if (style == Style::mixed_gates) return has(Domain::log_decay) || has(Domain::decay_fraction);
+  return style == Style::predicted_values && has(Domain::write_strength) && !has(Domain::gradient_weight);
+}
+
+/// The answers of one form to one case, with the expected ones.
 class CaseOnTrial {
  public:
   CaseOnTrial(const Room& room, const KernelForm& form, ProblemFile file, Format precision)
@@ -119,7 +133,7 @@ constexpr std::string_view convention_mark = "convention: ", normalised = " norm
 /// By the fault's name what a kernel with it answers.
 using Faults = std::vector<std::pair<std::string, std::function<Tensors()>>>;
 
-/// What is stored more widely than the case's own precision, in bf16; and what is carried from token to token.
+/// Faults: inputs stored more widely than the case's precision, in bf16, and the state carried between tokens, in bf16.
 Faults blind_spots_of(const CaseOnTrial& trial) {
   Faults faults;
   for (const auto& [name, dtype] : trial.file().dtypes) {
@@ -178,7 +192,7 @@ Faults conventions_in(const CaseOnTrial& trial) {
   for (hypotheses::Convention& convention : hypotheses::conventions_of(*scene)) {
     // One mistake counts once, in the blocks that most kernels have.
     if (convention.block != 0 && convention.block != usual_block) continue;
-    // Who normalises inside has another gradient, too; those who have none must see it in the outputs.
+    // A kernel that normalises inside has another gradient, too; one without gradients must show it in the outputs.
     const bool outputs_alone = convention.key.ends_with(normalised);
     faults.emplace_back(std::string(convention_mark) + convention.key,
                         [&trial, scene, outputs_alone, answer = std::move(convention.answer)] {
@@ -239,7 +253,7 @@ SuiteCase case_at(const SuiteMatrix& matrix, std::size_t at) {
 
 CaseSpec spec_of(const Room& room, const SuiteCandidate& candidate, int dims, Format precision, std::uint64_t seed) {
   return {.mechanism = std::string(room.name),
-          .shape = shape_from(fmt::format("{},{},{}", candidate.shape, dims, dims)),
+          .shape = candidate.extents(dims),
           .precision = precision,
           .style = candidate.style,
           .seed = seed,
@@ -248,16 +262,17 @@ CaseSpec spec_of(const Room& room, const SuiteCandidate& candidate, int dims, Fo
 
 std::vector<SuiteCandidate> suite_candidates(const Room& room) {
   std::vector<SuiteCandidate> list;
+  const std::vector<RoomFacts::Ranked> inputs = room.inputs();
   const auto add = [&](std::string_view tokens, Style style, Fill fill = {}) {
-    list.push_back({shape_text(room, tokens), style, {}, std::move(fill)});
+    list.push_back({shape_text(room, tokens), style, {}, std::move(fill), is_needed(inputs, style)});
   };
   for (const std::string_view tokens : lengths) add(tokens, Style::normal);
   for (const Style style : all_styles)
     if (style != Style::normal) add(usual_length, style);
   for (const Style style : styles_that_build_up)
     for (const std::string_view tokens : {boundary, longest}) add(tokens, style);
-  for (const Style style : {Style::integers, Style::ill_conditioned}) add("17", style);
-  for (const RoomFacts::Ranked& ranked : room.inputs()) {
+  for (const Style style : {Style::integers, Style::ill_conditioned}) add(few, style);
+  for (const RoomFacts::Ranked& ranked : inputs) {
     const Field& field = ranked.field;
     const std::string name(field.name);
     if (field.place != Field::Place::input) continue;
@@ -269,8 +284,8 @@ std::vector<SuiteCandidate> suite_candidates(const Room& room) {
         for (const Style style : {Style::normal, Style::long_memory}) add(longer, style, {{name, number}});
   }
   const std::vector<Params> variants = room.variants();
-  for (std::size_t v = 1; v < variants.size(); ++v)
-    list.push_back({shape_text(room, usual_length), Style::normal, variants[v]});
+  for (std::size_t v = 1; v < variants.size(); ++v)  // at every length but one token
+    list.push_back({shape_text(room, lengths[1 + v % (std::size(lengths) - 1)]), Style::normal, variants[v], {}, true});
   return list;
 }
 
@@ -308,11 +323,20 @@ std::vector<std::size_t> choose_cases(const SuiteMatrix& matrix, const std::vect
   const std::size_t faults = matrix.faults.size();
   std::vector<int> covered(2 * faults);
   std::vector<std::size_t> chosen;
-  const auto shape = [&](std::size_t c) { return shape_from(matrix.candidates[c].shape + ",1,1"); };
+  const auto shape = [&](std::size_t c) { return matrix.candidates[c].extents(1); };
   const auto tokens = [&](std::size_t c) { return shape(c).own() * shape(c).seq_len; };
-  // Kernels break at lengths that ours do not: first every length once.
+  const auto need = [&](std::size_t c) {
+    const SuiteCandidate& one = matrix.candidates[c];
+    return one.must ? std::string(name_of(one.style)) + flags_of(one.params) : std::string();
+  };
+  // Kernels break at lengths that ours do not: first every length once, and while there is room for them, what a suite
+  // must have.
   std::set<int> lengths_left;
-  for (const std::size_t c : allowed) lengths_left.insert(shape(c).seq_len);
+  std::set<std::string> needs_left;
+  for (const std::size_t c : allowed) {
+    lengths_left.insert(shape(c).seq_len);
+    if (matrix.candidates[c].must) needs_left.insert(need(c));
+  }
   const auto covers = [&](std::size_t c, std::size_t item) {
     const Seen& seen = matrix.seen[c][item / 2];
     return item % 2 == 0 ? seen.shown : seen.by_contract;
@@ -320,15 +344,18 @@ std::vector<std::size_t> choose_cases(const SuiteMatrix& matrix, const std::vect
   while (chosen.size() < std::min(count, allowed.size())) {
     std::size_t best = 0;
     double most = -1;
+    const bool is_short = needs_left.size() >= count - chosen.size();
+    const bool any = lengths_left.empty() && needs_left.empty();
     for (const std::size_t c : allowed) {
       if (std::find(chosen.begin(), chosen.end(), c) != chosen.end()) continue;
-      if (!lengths_left.empty() && !lengths_left.contains(shape(c).seq_len)) continue;
+      const bool needed = needs_left.contains(need(c));
+      if (!needed && (is_short || (!any && !lengths_left.contains(shape(c).seq_len)))) continue;
       double worth = 0;  // what shows for the n-th time is worth 4^-n: sums of powers of two have no order
       for (std::size_t i = 0; i < covered.size(); ++i)
         if (covers(c, i)) worth += std::ldexp(i < 2 * matrix.blind_spots ? weight_of_blind_spots : 1, -2 * covered[i]);
       if (worth > most || (worth == most && tokens(c) < tokens(best))) best = c, most = worth;
     }
-    chosen.push_back(best), lengths_left.erase(shape(best).seq_len);
+    chosen.push_back(best), lengths_left.erase(shape(best).seq_len), needs_left.erase(need(best));
     for (std::size_t i = 0; i < covered.size(); ++i) covered[i] += covers(best, i) ? 1 : 0;
   }
   return chosen;

@@ -17,7 +17,7 @@ CaseSpec spec_of(const Room& room, const SuiteCandidate& candidate, int dims, Fo
 /// Every shape and style, numbers that bf16 has not in every gate, and every setting of the room.
 std::vector<SuiteCandidate> suite_candidates(const Room& room);
 
-/// What a fault's answers came to on a case.
+/// The effect of a fault on the answers to a case.
 struct Seen {
   bool differs = false;      ///< some bit is not the healthy kernel's
   bool shown = false;        ///< `assay check` as it is does not pass it
@@ -43,8 +43,9 @@ struct SuiteOptions {
 SuiteMatrix measure_suite(const Room& room, const std::vector<SuiteCandidate>& candidates, const SuiteOptions& options,
                           const std::function<void(std::size_t total)>& done);
 
-/// Indices of at most `count` candidates among `allowed`, first one of every length: each shows most that those before
-/// it do not; where nothing is left, what they show least often; then the smaller one.
+/// Indices of at most `count` candidates among `allowed`, first one of every length and of all that a suite must have:
+/// each shows most that those before it do not; where nothing is left, what they show least often; then the smaller
+/// one.
 std::vector<std::size_t> choose_cases(const SuiteMatrix& matrix, const std::vector<std::size_t>& allowed,
                                       std::size_t count);
 

@@ -99,7 +99,7 @@ def command_of(programs, part, tests):
 
 
 def ran(programs, part, tests, **own):
-    """What ended: the process, or None after LONGEST seconds."""
+    """The process that ended, or None after LONGEST seconds."""
     with tempfile.TemporaryDirectory() as cache:  # a cache of the judge's would outlive the fault
         own = {"XDG_CACHE_HOME": cache, "ASSAY_SEED": "planted", **own}
         try:
@@ -236,7 +236,7 @@ def main():
             print(f"{runs[run]:40} {run.result() or 'NOT NOTICED'}", flush=True)
     if options.output:
         options.output.write_text(table(faults, killed))
-    # Whoever names faults wants to know of those.
+    # A run of named faults only reports them: it does not fail.
     return not options.names and 20 * sum(bool(killed.get(f["name"])) for f in faults) < 19 * len(faults)
 
 

@@ -16,7 +16,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "python" / "tests" / "package" / "requirements.txt"
-# What a system has that runs any program in C++.
+# The libraries of a system that runs any program in C++.
 SYSTEM = {"linux-vdso.so", "libc.so", "libm.so", "libgcc_s.so", "libstdc++.so", "ld-linux-x86-64.so", "ld-linux-aarch64.so", "libdl.so", "libpthread.so"}
 
 

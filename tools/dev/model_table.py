@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE, PROGRAMS, FORMS = ROOT / "records/model-programs.md", ROOT / "mechanisms/json", ROOT / "mechanisms/forms/json"
 PRECISIONS = "fp32,bf16,fp16"
-# Of each kind some: delta rules, those with chunk forms among them, decays, attention, states that no product makes.
+# Some of each kind: delta rules, those with chunk forms among them, decays, attention, states that no product makes.
 LISTED = ("affine_linear_attention", "delta_product", "deltanet", "forgetting_attention", "gated_deltanet", "gdn2", "gla", "gsa", "hgrn2", "kda", "longhorn",
           "mamba2", "mdn", "native_sparse_attention", "rwkv7", "sink_attention", "softmax_attention", "titans")  # fmt: skip
 CHECKED = ("gla", "kda", "rwkv7")  # quick ones, one with a chunk form

@@ -17,10 +17,10 @@ FUZZ = """cmake --preset clang >/dev/null && cmake --build build-clang --target 
 build-clang/proptests/fuzz --seeds build/nightly/corpus &&
 build-clang/proptests/fuzz -rss_limit_mb=1024 -timeout=10 -max_total_time={seconds} -jobs={jobs} -workers={jobs} build/nightly/corpus;
 code=$?; cat fuzz-*.log; rm -f fuzz-*.log; exit $code"""
-# What runs, what it says of its size, and whether it is given seconds.
+# The command of each part, the pattern of its size in its output, and whether it is given seconds.
 PARTS = {
     "laws": ("tools/dev/laws.py --build build --jobs {jobs} --seconds {seconds}", r"\d+ cases of \d+ laws"),
-    "fuzz": (FUZZ, r"#\d+\s+DONE[^\n]*"),
+    "fuzz": (FUZZ, r"#(\d+)\s+DONE"),
     "install": ("tools/dev/clean_install", r"pip install .*"),
     "faults": ("f=tools/dev/faults_of_the_judge.py; $f build && $f reach && $f run --again -o records/planted-faults.md;"
                " code=$?; sed -n '/^- /p' records/planted-faults.md; exit $code", r"- in all: .*"),
@@ -40,6 +40,22 @@ def counted(pattern, text):
     """
     found = re.findall(pattern, text)
     return found[-1] if found else ""
+
+
+def fuzzed(text, kept):
+    """The executions of all workers, and with those of the nights before: `kept` has their sum, which goes with the corpus.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for _ in range(2):
+    ...         fuzzed("#900\\tDONE   cov: 7\\n#1200\\tDONE   cov: 9", pathlib.Path(folder, "executions"))
+    '2,100 executions, 2,100 of this corpus'
+    '2,100 executions, 4,200 of this corpus'
+    """
+    new = sum(int(count) for count in re.findall(PARTS["fuzz"][1], text))
+    total = new + (int(kept.read_text()) if kept.exists() else 0)
+    kept.write_text(f"{total}\n")
+    return f"{new:,} executions, {total:,} of this corpus"
 
 
 def main():
@@ -63,7 +79,8 @@ def main():
         text = log.read_text(errors="replace")
         failed |= ran.returncode != 0
         verdict = "passed" if ran.returncode == 0 else f"FAILED, exit code {ran.returncode}: {log.relative_to(ROOT)}"
-        rows.append(f"{name:8} {time.monotonic() - start:6.0f} s  {verdict:8} {counted(pattern, text)}".rstrip())
+        size = fuzzed(text, folder / "corpus.executions") if name == "fuzz" else counted(pattern, text)
+        rows.append(f"{name:8} {time.monotonic() - start:6.0f} s  {verdict:8} {size}".rstrip())
         print(rows[-1], flush=True)
         if ran.returncode != 0:
             print("".join(line + "\n" for line in text.splitlines()[-20:]), file=sys.stderr)

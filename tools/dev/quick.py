@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def last_runs(build):
-    """What ctest keeps: seconds by name of every test that has run, and the names of those that failed last."""
+    """The runs that ctest keeps: seconds by name of every test that has run, and the names of those that failed last."""
     path = build / "Testing" / "Temporary" / "CTestCostData.txt"
     lines = path.read_text().splitlines() if path.exists() else []
     end = lines.index("---") if "---" in lines else len(lines)

@@ -88,7 +88,7 @@ def check(paths):
 
 
 def check_tool(assay):
-    """What a kernel's author does: make a case, have it answered, read both."""
+    """Does as a kernel's author does: makes a case, has it answered, reads both."""
     ok = True
     precisions = {"fp64": "F64", "fp32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
     with tempfile.TemporaryDirectory() as folder:

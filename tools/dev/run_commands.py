@@ -20,9 +20,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Pages of mechanisms are made alike: one for all.
 FOLDERS = ("*.md", "docs/*.md", "docs/guides/*.md", "docs/mechanisms/deltanet.md", "records/*.md")
-# What stands for something of the reader's, and sizes that take minutes; words of commands.
+# Words of commands in place of the reader's own, and of sizes that take minutes.
 INSTEAD = {"NAME": "deltanet", "1,4096,8,128": "1,64,2,16", "python": sys.executable, "--healthy 1000": "--healthy 10", "--tokens 512": "--tokens 64"}
-# What a page asks of all mechanisms or in all precisions, `make report` and the records' own tests do: here in one.
+# Shorter forms of commands for all mechanisms or in all precisions, which `make report` and the records' own tests run.
 SHORTER = {
     "report": ["--precision", "bf16"], "save": ["--seeds", "3"], "mutants": ["--mechanism", "value_averaging"],
     "suite": ["--no-cotangents", "--head-dim", "16"],  # the kernel that stands for the reader's has no gradients

@@ -16,10 +16,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHAPE = "1,17,2,8,8"
-# Of every room a case in its answers of every kind of number; `report` computes with words of doubles.
+# Cases of every room are answered in every kind of number; `report` computes with words of doubles.
 TIERS = ["double", "mp50", "ball", "w3"]
 MUTANTS = ["deltanet", "gla", "softmax_attention"]
-# Answers of kernels that somebody else wrote, healthy ones and others.
+# Answers of kernels by other authors, healthy ones and others.
 FOREIGN = [
     "fla-attn_decoding_one_step-bf16-T1of128-H4to2-K64-mended",
     "fla-attn_decoding_one_step-bf16-T1of128-H4to2-K64-scores_in_narrow_type",

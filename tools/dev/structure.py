@@ -22,15 +22,15 @@ REFERENCE_FILES = [
     "docs/mechanisms/{}.md",
 ]
 # Where tests name the pages whose console blocks they run.
-WALKERS = ("tools/dev/CMakeLists.txt", "python/tests/CMakeLists.txt", "python/tests/test_command.py", "Makefile")
-# Lines of mechanisms.def that are no rooms: who wants one kind alone defines one macro alone.
+WALKERS = ("tools/dev/CMakeLists.txt", "python/tests/CMakeLists.txt", "Makefile")
+# Lines of mechanisms.def that are no rooms: a file that wants one kind alone defines one macro alone.
 DEFAULTS = {"#ifndef REFERENCE", "#define REFERENCE(name)", "#endif", "#undef REFERENCE"}
 ROOM_FILES = REFERENCE_FILES + ["kernels/*/{}.hpp", "kernels/*/{}.cpp"]
-# What else may lie beside the rooms' files: tests of forms that are its own, a device kernel where a room has one, and what
-# belongs to the folder itself.
+# Other files that may lie beside the rooms' files: tests of a room's own forms, a device kernel where a room has one,
+# and the files of the folder itself.
 REFERENCE_EXTRAS = ["proptests/{}.cpp"]
 ROOM_EXTRAS = REFERENCE_EXTRAS + ["kernels/*/{}.cu"]
-# Of the folders of kernels, those that hold rooms.
+# The folders of kernels that hold rooms.
 FAMILIES = ["attention", "decayed", "delta", "falcon", "ridge", "uniform"]
 FOLDER_FILES = {"CMakeLists.txt", "README.md"}
 # These hold one file per room and code of their own in subfolders; in fixtures only the suffix tells them apart.
@@ -46,7 +46,7 @@ UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) 
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
-# What a tile program calls that rounds, and so may take random words.
+# The calls of a tile program that round, and so may take random words.
 DRAWING = re.compile(
     r"\bb\.(?:rows?|load_(?:row|col|acc)|dot|cast|abt?|atb|decays|(?:decay|gates_of|channel)_\w+)\(|"
     r"\b(?:in_registers|cast_weights|decay_scan\w*|row_sum)\(|\.total\("
@@ -69,7 +69,7 @@ SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\be\.g)(?<!\bi\.e)[.!?]|(?<=\.{3})\.)[
 Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the tree; texts of generated sources
 
 
-# What is cached is of one file's name or content: the self-test looks at nearly the same tree many times.
+# The caches are by one file's name or content: the self-test looks at nearly the same tree many times.
 @functools.cache
 def suffix_of(path):
     return pathlib.PurePosixPath(path).suffix
@@ -169,7 +169,7 @@ def check_rooms(files, findings):
 
 @functools.cache
 def line_findings(text, is_cpp):
-    """What is wrong with single lines, as (number, sentence)."""
+    """The faults of single lines, as (number, sentence)."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
         if is_cpp and "\t" in line:
@@ -318,7 +318,7 @@ def check_links(files, findings):
         suffix = suffix_of(path)
         if suffix not in CPP | {".md", ".py"} or path.startswith("tools/dev/"):
             continue
-        # What a source writes lies in docs, in a folder there, or in records.
+        # A source writes pages in docs, in a folder there, or in records.
         folders = [os.path.dirname(path)] if suffix == ".md" else ["docs", "docs/mechanisms", "records"]
         found, cited = links(files.text(path), suffix == ".md")
         for target, anchor in found:
@@ -363,7 +363,7 @@ def check_tests(files, pages, findings):
 
 
 def check_walked(files, pages, findings):
-    """What a page shows of a console is what a test runs: by the page's name in one of these. Of transcripts every one does."""
+    """Finds pages whose console no test runs: a test names the page in one of WALKERS. Every transcript is run."""
     tests = "\n".join(files.text(path) for path in WALKERS if path in files)
     for page, text in pages.items():
         shown = "\n```console\n" in text and not page.startswith("proptests/transcripts/")

@@ -32,8 +32,10 @@ TRANSCRIPTS = ROOT / "proptests" / "transcripts"
 # Shorter tests take samples of these: PublishedThreads.AreFound.
 LONG = ("build/assay-lab mutants --published",)
 
+# pytest says more than a minute in hours, too.
+LONGER = re.compile(r"(?<=s) \(\d+:\d\d:\d\d\)$")
 SECONDS = re.compile(r"\bin \d+\.\d s\b")
-# What numpy adds up in which order is the processor's affair, and with it the numbers that are said of its kernels.
+# The order of numpy's sums depends on the processor, and so do the numbers that are said of its kernels.
 NUMBER = re.compile(r"-?\b\d[\d.]*(e[+-]\d+)?%?")
 
 
@@ -67,6 +69,11 @@ def left_out(command, has_torch, takes_long):
 
 
 def comparable(line, by_numpy):
+    """
+    >>> comparable("4 passed in 4.55s", True) == comparable("4 passed in 81.17s (0:01:21)", True)
+    True
+    """
+    line = LONGER.sub("", line)
     line = SECONDS.sub("in # s", line.rstrip())
     if by_numpy and not line.startswith("exit code"):
         line = re.sub(r"\s+", " ", NUMBER.sub("#", line))
@@ -103,7 +110,7 @@ def put_on_path(folder, transcript):
     scripts = {"python": [sys.executable]}
     if transcript:
         scripts |= {name: [f"build/{name}"] for name in ("assay", "assay-lab")}  # as pages call them
-        scripts |= {name: [sys.executable, "-S", TRANSCRIPTS / "commands.py", name] for name in ("edit", "pick", "rewrite", "terminal")}
+        scripts |= {name: [sys.executable, "-S", TRANSCRIPTS / "commands.py", name] for name in ("edit", "tell", "pick", "rewrite", "terminal")}
     folder.mkdir()
     for name, words in scripts.items():
         program = folder / name
@@ -112,30 +119,31 @@ def put_on_path(folder, transcript):
 
 
 def marked(ran):
-    """What a command of a transcript has printed, where it went, and how it ended."""
+    """The output of a command of a transcript, with its stream, and how it ended."""
     code = [f"exit code {ran.returncode}"] if ran.returncode else []
     lines = [*ran.stdout.splitlines(), *("! " + line for line in ran.stderr.splitlines()), *code]
     return [line.rstrip() for line in lines]
 
 
 def run_all(commands, tool, shown=None, transcript=False):
-    """What each prints, in a folder where build/assay, fixtures, docs, mechanisms, records and a transcript's tools are what they are in
-    the tree, with the files shown. They share what `check` keeps."""
+    """The output of each, in a folder where build/assay, fixtures, docs, mechanisms, records, and a transcript's tools and Python are what
+    they are in the tree, with the files shown. They share what `check` keeps."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kept:
         for name, text in (shown or {}).items():
             pathlib.Path(folder, name).write_text(text)
         tool = pathlib.Path(tool).resolve()
-        shared = ("fixtures", "docs", "mechanisms", "records", *(["tools"] if transcript else []))
+        shared = ("fixtures", "docs", "mechanisms", "records", *(["tools", "python"] if transcript else []))
         for name, target in (("build", tool.parent), *((name, ROOT / name) for name in shared)):
             os.symlink(target, pathlib.Path(folder, name))
         programs = pathlib.Path(folder, "bin")
         put_on_path(programs, transcript)
-        # What is installed beside this Python, too.
+        # Programs that are installed beside this Python are found, too.
         path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         # pytest prints its summary in full where one of these says that it runs in continuous integration: readers see it cut off.
         own = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER", "COLUMNS", "PYTEST_ADDOPTS")}
         # Its threads are a third of the time that a kernel in numpy takes to begin.
         environment = {**own, "LC_ALL": "C.UTF-8", "PATH": path, "XDG_CACHE_HOME": kept, "TMPDIR": folder, "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1"} if transcript else {}  # the tree stays as it is
         for command in commands:
             words = ["bash", "-o", "pipefail", "-c", command] if transcript else ["sh", "-c", patient(command)]
             ran = subprocess.run(words, cwd=folder, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
@@ -144,30 +152,30 @@ def run_all(commands, tool, shown=None, transcript=False):
 
 
 def unfolded(lines):
-    """Lines as they were before `check` folded them: where depends on how many digits a number has.
+    """Lines as they were before the tools folded them: where depends on how many digits a number has.
 
-    >>> unfolded(["FAIL  o is", "      wrong", "      where: all", "      heads", "..."])
-    ['FAIL  o is wrong', '      where: all heads', '...']
+    >>> unfolded(["FAIL  o is", "      wrong", "      where: all", "      heads", "      assay check case", "..."])
+    ['FAIL  o is wrong', '      where: all heads', '      assay check case', '...']
     """
     whole = []
     for line in lines:
-        goes_on = re.match(r" {6}(?!where: |build/)\S", line) and whole and whole[-1] != "..."
+        goes_on = re.match(r" {6}(?!where: |(build/)?assay )\S", line) and whole and whole[-1] != "..."
         whole[-1:] = [whole[-1] + line[5:]] if goes_on else [*whole[-1:], line]
     return whole
 
 
 def too_wide(walked, printed):
-    """Lines of verdicts that are wider than verdict_width of tools/print/rows.hpp: neither a command nor a word as long.
+    """Lines of verdicts that are wider than text_width of tools/print/escape.hpp: no row of a table, no command and no word as long.
 
-    >>> line, path = "FAIL  " + 50 * "o ", 6 * " " + 100 * "o"
-    >>> [len(list(too_wide([(command, [], False)], [[line, path, "reproduce: " + line]]))) for command in ("assay check", "assay report")]
+    >>> line, path, row = "FAIL  " + 50 * "o ", 6 * " " + 100 * "o", 20 * "bf16  "
+    >>> [len(list(too_wide([(command, [], False)], [[line, path, row, "reproduce: " + line]]))) for command in ("assay report", "assay case")]
     [1, 0]
     """
     for (command, *_), got in zip(walked, printed):
-        if "assay check " in command + " " and not re.search("--format|--help|assay contract", command):
+        if re.search("assay (check|report|suite) ", command + " ") and not re.search("--format|--help|--write-cases|assay contract", command):
             for line in got:
-                can_fold = len(line) > 100 and line.rfind(" ", 0, 101) >= len(line) - len(line.lstrip())
-                if can_fold and not line.startswith(("! ", "assay: ", "reproduce: ", "      build/assay ")):
+                can_fold = len(line) > 100 and line.rfind(" ", 0, 101) >= len(line) - len(line.lstrip()) and len(re.findall(r"\S {2,}\S", line)) < 4
+                if can_fold and not line.startswith(("! ", "assay: ", "reproduce: ")) and "build/assay " not in line:
                     yield f"wider than 100: {line!r} of {command!r}"
 
 
@@ -180,7 +188,7 @@ def differences(walked, printed):
 
 
 def shortened(lines):
-    """What the page shows: no legend, and no command that reproduces a verdict."""
+    """The lines that the page shows: no legend, and no command that reproduces a verdict."""
     if lines and lines[0].startswith("assay check:"):
         lines = ["...", *lines[lines.index("") + 1 if "" in lines else 1 :]]
     shown = []
@@ -192,8 +200,12 @@ def shortened(lines):
 
 
 def abridged(said, got):
-    """What was printed, with three dots where the page had them: lines between them are those most like the page's. None where
-    there are not as many."""
+    """The printed lines, with three dots where the page had them: lines between them are those most like the page's. A line more costs
+    half of one that is alike, and little where a line above goes on.
+
+    >>> abridged(["columns  a b", "1 case: PASS", "..."], ["columns  a", "         b", "1 case: PASS", "1 tensor"])
+    ['columns  a', '         b', '1 case: PASS', '...']
+    """
 
     def likeness(line, other):
         a, b = line.split(), other.split()
@@ -201,33 +213,33 @@ def abridged(said, got):
 
     @functools.cache
     def best(i, j):
-        if i == len(said):
-            return (0, ()) if j == len(got) else None
-        if said[i] == "...":
-            rests = [rest for k in range(j, len(got) + 1) if (rest := best(i + 1, k)) is not None]
-            return max(((score, ("...", lines)) for score, lines in rests), key=lambda rest: rest[0], default=None)
-        rest = best(i + 1, j + 1) if j < len(got) else None
-        return None if rest is None else (likeness(said[i], got[j]) + rest[0], (got[j], rest[1]))
+        if i == len(said) and j == len(got):
+            return 0, ()
+        ways = []
+        if i < len(said) and said[i] == "...":
+            ways += [(0, "...", best(i + 1, k)) for k in range(j, len(got) + 1)]
+        elif i < len(said):
+            ways += [(likeness(said[i], got[j]), got[j], best(i + 1, j + 1))] if j < len(got) else []
+            ways.append((-0.5, None, best(i + 1, j)))
+        if j < len(got) and not (i < len(said) and said[i] == "..."):
+            ways.append((-0.05 if got[j].startswith("      ") else -0.5, got[j], best(i, j + 1)))
+        score, line, (rest, lines) = max(ways, key=lambda way: way[0] + way[2][0])
+        return score + rest, (line, lines)
 
-    found = best(0, 0)
-    lines = []
-    chain = found[1] if found else ()
+    lines, chain = [], best(0, 0)[1]
     while chain:
-        lines.append(chain[0])
+        lines += [chain[0]] if chain[0] is not None else []
         chain = chain[1]
-    return lines if found else None
-
-
-def rewritten_lines(said, got):
-    """What a command has printed, abridged as the page had it."""
-    lines = abridged(said, got) if said else None
-    if lines is None:
-        lines = got if said and "..." not in said else shortened(got)
     return lines
 
 
+def rewritten_lines(said, got):
+    """The output of a command, abridged as the page had it."""
+    return (abridged(said, got) if "..." in said else got) if said else shortened(got)
+
+
 def rewritten(page, printed, has_torch=True):
-    """The page with what its commands have printed, abridged as it was. What stands under those left out stays.
+    """The page with what its commands have printed, abridged as it was. The lines under commands left out stay.
 
     >>> page = "```console\\n$ make torch\\nPASS\\n$ make\\nold\\n```"
     >>> print(rewritten(page, [["new"]], has_torch=False).replace("```", ""))
@@ -252,7 +264,7 @@ def rewritten(page, printed, has_torch=True):
 
 
 def unseen(walked, printed):
-    """Lines of the page that could say something else without anybody seeing it."""
+    """Lines of the page that could say something else without a test that sees it."""
     for step, (command, said, by_numpy) in enumerate(walked):
         for number, line in enumerate(said):
             falsified = [(command, [*said[:number], line + " not", *said[number + 1 :]], by_numpy)]
@@ -261,6 +273,7 @@ def unseen(walked, printed):
 
 
 def main():
+    sys.setrecursionlimit(20_000)  # abridged goes one deeper for a line
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--write", action="store_true")

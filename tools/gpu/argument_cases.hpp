@@ -1,5 +1,5 @@
 #pragma once
-// What tile programs with arguments are run with on a device: problems of one sequence, as kernels/arguments/rooms.hpp
+// Cases of tile programs with arguments on a device: problems of one sequence, as kernels/arguments/rooms.hpp
 // has them, and packs of sequences, some of no token.
 #include <algorithm>
 #include <cmath>
@@ -79,7 +79,7 @@ inline void add_scale(Problem& p, double scale) {
   p.inputs["scale"] = Array({}, {scale});
 }
 
-/// Of scores, what hides keys, and how far they reach.
+/// Adds cases of scores, of hidden keys, and of how far queries reach.
 inline void add_score_cases(std::vector<Case>& all, const Problem& base, const Size& n) {
   const auto add = [&](std::string name, auto change) {
     all.push_back({std::move(name), base});
@@ -111,7 +111,7 @@ inline void add_score_cases(std::vector<Case>& all, const Problem& base, const S
   add("window from the start", [](Problem& p) { p.params["window_left"] = 30L, p.params["from_start"] = true; });
 }
 
-/// What each argument does, alone, and the last one all of them.
+/// A case for each argument alone, and at the end one with all of them.
 inline std::vector<Case> attention_cases(const std::string& mechanism, const Size& n) {
   const Problem base = attention_operands(mechanism, n);
   std::vector<Case> all;

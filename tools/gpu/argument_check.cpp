@@ -38,7 +38,7 @@ struct Options {
 
 // ---- what was found
 
-/// Of a form in a precision at a size of heads. Norms are relative to the case's largest tensor.
+/// Results of a form in a precision at a size of heads. Norms are relative to the case's largest tensor.
 struct Tally {
   int cases = 0, tensors = 0, failed = 0, packs = 0;
   double error = 0, emulation = 0, difference = 0, of_allowed = 0;
@@ -82,7 +82,7 @@ void fail(Tally& tally, const std::string& what, const std::string& why) {
 /// `floor`: what the emulation does not model.
 void compare(const std::string& what, const Arrays& device, const Arrays& emulated, const Arrays& exact, double floor,
              Tally& tally) {
-  // What cancels, as d_rho of one key does, leaves errors of the size of its terms: those of the largest tensor.
+  // A gradient that cancels, as d_rho of one key, has errors of the size of its terms: those of the largest tensor.
   double terms = 0;
   for (const auto& [name, truth] : exact) terms = std::max(terms, distance(truth, Array(truth.shape)));
   for (const auto& [name, truth] : exact) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the programs that check device kernels have in common.
+// Shared parts of the programs that check device kernels.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -38,7 +38,7 @@ def digest_of(text):
 
 
 def verify(page, tool):
-    """What is not as the page says, a line each."""
+    """The differences from the page, a line each."""
     for name, digest in sorted(set(re.findall(r"^\| (\w+) \| ([0-9a-f]{12}) ", page.read_text(), re.MULTILINE))):
         written = subprocess.run([tool, "emit", ROOT / "mechanisms" / "json" / f"{name}.json", "--gradient"], capture_output=True, text=True, check=True)
         if digest_of(written.stdout) != digest:

@@ -210,7 +210,7 @@ Comparison compare(const Array& device, const Array& emulation, const Array& exa
     return c;
   }
   if (exact.data.empty()) return c;  // the pairs of a sequence that has written none
-  // What is zero (the scatter of a single token) has no scale: then 0 is right and all else infinitely wrong.
+  // A tensor of zeros (the scatter of a single token) has no scale: then 0 is right and all else infinitely wrong.
   const auto relative = [&](double d) { return d == 0 ? 0 : d / scale; };
   c.error = relative(distance(device.data, exact.data));
   c.emulation_error = relative(distance(emulation.data, exact.data));
@@ -226,10 +226,10 @@ Comparison compare(const Array& device, const Array& emulation, const Array& exa
 
 using Comparisons = std::map<std::string, Comparison, std::less<>>;
 
-/// What the CPU makes of a case: its program as the contract rounds it, what that is compared with, without rounding,
-/// and three more draws of the roundings where it solves systems or is unstable. What an iteration leaves hangs on
-/// every rounding on its way, and so does what cancels in an unstable form: errors differ by factors from one draw to
-/// the next, and the emulation's alone may be lucky.
+/// The CPU's answers to a case: its program as the contract rounds it, the same without rounding to compare with, and
+/// three more draws of the roundings where it solves systems or is unstable. The rest that an iteration leaves depends
+/// on every rounding on its way, and so do sums that cancel in an unstable form: errors differ by factors from one draw
+/// to the next, and the emulation's alone may be lucky.
 struct OnCpu {
   Problem problem;
   Answer emulation, exact;
@@ -268,7 +268,7 @@ Comparisons run_case(const Case& c, const OnCpu& cpu, bool& rerun_identical) {
   const Answer device = c.gpu->run(problem, precision, nullptr), again = c.gpu->run(problem, precision, nullptr);
   rerun_identical = same_bits(device.outputs, again.outputs) && same_bits(device.gradients, again.gradients);
 
-  // What the device's exponentials and logarithms err by grows as roundings do in an unstable form: two units, and half
+  // Errors of the device's exponentials and logarithms grow as roundings do in an unstable form: two units, and half
   // a one when they are rounded, where a draw errs by one at most.
   const double units = c.unstable() ? 2.5 : 1;
   const auto worst_drawn = [units, &draws = drawn](const Array& of_exact, auto of) {
@@ -338,7 +338,7 @@ std::vector<Problem> batch_of(const Case& c) {
   for (const int len : packed_lengths) {
     spec.shape.seq_len = len;
     spec.shape.query_len = std::min(len, c.spec.shape.query_len);
-    // What broadcasts comes in every kind, by the seed; a batch has one kind of it.
+    // A broadcast input comes in every kind, by the seed; a batch has one kind of it.
     const std::size_t s = problems.size();
     for (int tries = 0; problems.size() == s || (!pack::obstacle(problems).empty() && tries < 100); ++tries) {
       problems.resize(s);
@@ -402,7 +402,7 @@ Problem repeated(CaseSpec spec) {
   return problem;
 }
 
-/// What a forward pass moves at least, in bytes of bf16: its inputs and its outputs, once.
+/// The least traffic of a forward pass, in bytes of bf16: its inputs and its outputs, once.
 double bytes_of(const Problem& problem, const Answer& answer) {
   double elements = 0;
   for (const Arrays* arrays : {&problem.inputs, &answer.outputs})
@@ -578,7 +578,7 @@ void write_record(const std::filesystem::path& path, const nlohmann::json& recor
   std::filesystem::rename(part, path);
 }
 
-/// What the cases of a form in a precision and head dimension came to.
+/// The results of the cases of a form in a precision and head dimension.
 struct Group {
   const KernelForm* form = nullptr;
   Comparisons tensors;
@@ -692,7 +692,7 @@ void enter(const GroupName& key, const Group& group, nlohmann::json& room) {
   }
 }
 
-/// What the record of each room holds of this run.
+/// This run's entry in the record of each room.
 nlohmann::json measured_of(const Arguments& arguments, const GpuDevice& device, const Digests& digests,
                            const Outcome& outcome) {
   nlohmann::json measured = {{"device", device.name}, {"rooms", nlohmann::json::object()}};

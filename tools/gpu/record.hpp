@@ -1,5 +1,5 @@
 #pragma once
-// What a device's runs have left in records/gpu: {"device": name, "rooms": {room: entry}}. An entry says by itself
+// The record of a device's runs in records/gpu: {"device": name, "rooms": {room: entry}}. An entry says by itself
 // when, where and from which sources it was measured, for rooms are run when they have changed, not all at once.
 #include <map>
 #include <nlohmann/json.hpp>

@@ -27,7 +27,7 @@ def demand(holds, what):
 
 
 def completed(share, *words):
-    """What bash offers after these words."""
+    """The words that bash offers after these."""
     listed = " ".join(f"'{word}'" for word in ("assay", *words))
     script = f"source {share}/bash-completion/completions/assay; COMP_WORDS=({listed}); COMP_CWORD={len(words)}; _assay; echo ${{COMPREPLY[@]}}"
     return run("bash", "-c", script).split()

@@ -22,7 +22,7 @@ string(JOIN " " ball_flags ${ball_libraries})
 configure_file(tools/install/assay.pc.in ${PROJECT_BINARY_DIR}/install/assay.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/assay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What the program says of itself, as a page of the manual and for the shells.
+# The program's own help, as a page of the manual and for the shells.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 install(CODE "
   set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")

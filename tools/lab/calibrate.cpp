@@ -79,7 +79,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
       ->check(whole_in(1, 1000000))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "of the first")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the first")->check(any_seed())->capture_default_str();
   app.add_option("--cases", options.cases, "the first so many of all those; 0 is all")->capture_default_str();
   app.add_option("--seconds", options.seconds, "begin no more cases after so many, and tell of those that are done")
       ->check(number_in(shortest_effort, longest_limit));

@@ -105,7 +105,7 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
       open > 0 ? fmt::format(", {} not obeyed, and not promised", open) : "");
 }
 
-/// Laws of a program, of the same form. What its names promise it must obey: states that are carried, heads apart.
+/// Laws of a program, of the same form. It must obey the promises of its names: states that are carried, heads apart.
 std::vector<Row> rows_of_program(const std::string& program) {
   std::vector<Row> rows;
   for (language::Law& law : language::laws_of(*room_named(program, "mechanism"))) {

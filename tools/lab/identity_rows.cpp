@@ -171,7 +171,7 @@ Identity identity_of(const Row& row) {
     const auto side = [&](std::size_t i) { return outputs(row, pair.at(i), static_cast<double>(eps)); };
     return difference(side(0), side(1));
   };
-  // Of the coefficient's program no number depends on eps.
+  // No number of the coefficient's program depends on eps.
   identity.predicted = [row] {
     if (row.order() == 0) return outputs(row, row.pairs().at(0).at(1), 0);
     return row.has_rate() ? outputs(row, row.rate(), 1) : Vector();

@@ -1,5 +1,5 @@
 #pragma once
-// `assay-lab`: the judge on trial, records and pages. What users need is in `assay`.
+// `assay-lab`: the judge on trial, records and pages. Users need `assay` alone.
 #include <vector>
 
 #include "files/case_file.hpp"

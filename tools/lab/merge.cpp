@@ -19,7 +19,7 @@ bool has_passed(const Json& page) {
   return page.at("rules").at(0).at("false_alarms") == 0;
 }
 
-/// What the rules find among those mutants. A rule's cases are by its number.
+/// Counts the rules' finds among those mutants. A rule's cases are by its number.
 void count_kills(Json& rules, const Json& mutants, bool held_out) {
   double shown = 0;
   for (const Json& mutant : mutants)

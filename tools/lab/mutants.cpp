@@ -153,7 +153,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       app.add_option("--published", flags->published,
                      "plant the errors of public threads (docs/published-bugs.md) and judge them: these, or all")
           ->expected(0, CLI::detail::expected_max_vector_size);
-  app.add_option("--seed", options.seed, "of the cases")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the cases")->check(any_seed())->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
       ->check(whole_in(0, 1024))
       ->capture_default_str();

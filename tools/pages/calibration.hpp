@@ -9,12 +9,12 @@
 
 namespace assay {
 
-/// What runs of seeds in a row have measured, each told by `print` as JSON: as if it had been one run. Throws
-/// InputError on a file that is none or is of other cases, on a run that was cut off, and on seeds that lack or are
-/// there twice.
+/// The joined measurements of runs of seeds in a row, each as `print` writes it in JSON: as if it had been one run.
+/// Throws InputError on a file that is none or is of other cases, on a run that was cut off, and on seeds that lack or
+/// are there twice.
 Calibration merged(const std::vector<std::string>& paths);
 
-/// What `json_text` has written; throws InputError, one sentence that begins with `path`, on what is none.
+/// The measurements that `json_text` has written; throws InputError, one sentence that begins with `path`, on others.
 Calibration calibration_of(const std::string& contents, const std::string& path);
 
 /// The table as text, with a line end.

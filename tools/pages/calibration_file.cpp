@@ -138,7 +138,7 @@ bool same_kind(const CalibrationRow& a, const CalibrationRow& b) {
   return a.room == b.room && a.form == b.form && a.variant == b.variant && a.fit == b.fit;
 }
 
-/// What a run of the same would be called, but for its seeds.
+/// The command of such a run without its seeds: the same for all runs of the same cases.
 std::string cases_of(CalibrateOptions options) {
   options.seed = 0, options.seeds = 1;
   return options.command();

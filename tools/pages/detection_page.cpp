@@ -85,7 +85,7 @@ std::vector<const MutantRow*> all_rows(const KillTable& kills) {
   return rows;
 }
 
-/// What exact elements alone find of every kernel, and the mutants that need another part.
+/// The mutants that exact elements alone find of every kernel, and those that need another part.
 Table exact_table(const KillTable& kills) {
   Table table{{{"mechanism"}, {"form"}, {"mutants", true}, {"exact", true}, {"not exact"}}, {}};
   for (std::size_t i = 0; i < kills.rows.size();) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `assay-lab mutants` measured, as tables and as records/detection.md.
+// Measurements of `assay-lab mutants`, as tables and as records/detection.md.
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ struct Detection {
   std::vector<PowerRow> power;
 
   /// Whether every planted mutant is killed that shows a bit, and no healthy kernel is rejected. Held-out mutants
-  /// measure: nobody promises to kill them.
+  /// measure: they need not be killed.
   bool passed() const;
 };
 

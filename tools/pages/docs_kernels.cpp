@@ -54,7 +54,7 @@ std::string sites_of(const KernelForm& form) {
   return text;
 }
 
-/// What the form says of dimensions beyond those that most have, and of many queries on more keys.
+/// The form's sentences on dimensions beyond those that most have, and on many queries on more keys.
 std::string obstacles_of(const Room& room, const KernelForm& form) {
   const int shared = groups_heads(room.inputs()) ? 1 : 0;
   std::set<std::string> sentences;
@@ -115,7 +115,7 @@ std::string errors_of(const json& entry, std::string_view form) {
          "\nCases that are left out, for roundings decide all of their answer:" + undetermined + ".\n";
 }
 
-/// What a room's entry says of batches of the form's sequences, or "".
+/// The sentence on batches of the form's sequences in a room's entry, or "".
 std::string packed_of(const json& entry, std::string_view form) {
   int batches = 0, failed = 0;
   std::size_t sequences = 0;
@@ -133,7 +133,7 @@ std::string packed_of(const json& entry, std::string_view form) {
                                  : fmt::format("**in {} a sequence has other bits than alone**", failed));
 }
 
-/// What others take for the same forward pass, measured on an H200 in bf16 beside ours, but not in the same run.
+/// Times of others for the same forward pass, measured on an H200 in bf16 beside ours, but not in the same run.
 struct Peer {
   std::string_view room, form, shape, who;
   double milliseconds;
@@ -202,7 +202,7 @@ std::string times_of(const json& entry, std::string_view room, std::string_view 
   return table.rows.empty() ? "" : table.markdown(Table::Cells::markup);
 }
 
-/// What a record says of a room: null where it has no entry, or the room no device kernels.
+/// The entry of a room in a record: null where it has none, or the room no device kernels.
 json entry_of(const json& record, std::string_view room, const Digests& digests) {
   if (!digests.contains(std::string(room))) return nullptr;
   return record.at("rooms").value(std::string(room), json());
@@ -240,7 +240,7 @@ std::string section(const Room& room, const KernelForm& form, const std::vector<
   return measured ? text : text + "\nNo device has run it yet.\n";
 }
 
-/// What the page begins with.
+/// The beginning of the page.
 constexpr std::string_view introduction =
     "<!-- written by `assay-lab docs` from the registry and records/gpu -->\n\n"
     "# Kernels\n\n"
@@ -297,7 +297,7 @@ std::vector<std::string> row_of(const Room& room, const KernelForm& form, const 
   return row;
 }
 
-/// What a file includes of kernels/ and of the rounding of numbers.
+/// The files of kernels/ and of the rounding of numbers that a file includes.
 std::vector<std::string> sources_included(const std::string& file_text) {
   constexpr std::string_view begin = "#include \"";
   std::vector<std::string> headers;
@@ -338,7 +338,7 @@ std::string without_seams(const std::string& code) {
 
 }  // namespace
 
-// Of kernels/FAMILY/ROOM.cpp, which says what the registry holds, only what it includes.
+// Only the includes of kernels/FAMILY/ROOM.cpp count, which says what the registry holds.
 std::set<std::string> kernel_sources(const std::filesystem::path& source, std::string_view room) {
   std::set<std::string> known;
   const std::string stem = text("kernels/", find_kernels(kernel_rooms(), room)->folder, '/', room);

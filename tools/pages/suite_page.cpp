@@ -20,14 +20,15 @@ runs a kernel on the eight cases that together show most, and has one verdict. [
 ## How they were chosen
 
 By measurement, for each mechanism apart. Candidates are all lengths of 1, 17, 64, 65, 129 and 200 tokens, all styles at 64, and those that build up at 65 and 200. So are gates filled with numbers that bf16 has
-not, at 129 and 200, and the mechanism's settings. Faults are
+not, at 129 and 200, and the mechanism's settings. 17 tokens are of two sequences, and where a mechanism has queries apart they are the last of 80 keys. `odd`, at 65, is K = d - 1 and V = d/2 + 1 of heads of d dimensions. Faults are
 
 - **planted**: bugs that kernels really had, in our tile programs ([detection.md](detection.md));
 - **conventions**: some eighty misunderstandings, added to a healthy kernel's answer ([check.md](../docs/check.md#why));
 - **blind spots**: what data of every day hide. A state in bf16, gates and write strengths in bf16, keys or queries normalised inside.
 
 Every fault was judged on every candidate, in bf16 and with 16 dimensions (8 where a system is solved), which is as many as planted faults are compiled in. The first case is the one that shows
-most, the next one the one that shows most of the rest, and so on, each length once before one comes again. What is shown already counts a quarter, each time, and a blind spot four times. A case on which a healthy kernel
+most, the next one the one that shows most of the rest, and so on, each length once before one comes again. Every suite has a case of `mixed_gates` where there are decays, one of `predicted_values` where a delta rule has no momentum, and with
+settings one of each. What is shown already counts a quarter, each time, and a blind spot four times. A case on which a healthy kernel
 does not pass is no candidate.
 
 `shown`: faults that `assay suite` does not pass. `with --contract`: those that it does not pass with `--contract bf16`, which asks more. The rest no case of the suite shows. `with --settings`: of

@@ -31,7 +31,7 @@ std::string global_rescale_ends(double decay) {
   return std::to_string(static_cast<int>(std::floor(steps)) + 2);
 }
 
-/// Of the state at the end; infinite where doubles overflow on the way.
+/// The norm of the state at the end; infinite where doubles overflow on the way.
 double size_of_state(const Problem& problem) {
   try {
     return trial::norm(trial::exact(problem, "final_state"));

@@ -68,7 +68,7 @@ std::vector<double> recurrent(const Sequence& s, std::string_view mechanism) {
   return trial::exact(p, "o");
 }
 
-/// What an attention of the first `seen` tokens answers at the last of them. `radial`: weights exp(-|q - k|^2 / 2 h),
+/// The answer of an attention of the first `seen` tokens at the last of them. `radial`: weights exp(-|q - k|^2 / 2 h),
 /// by a coordinate more: q.k - |k|^2 / 2.
 std::vector<double> at_last(const Sequence& s, std::string_view mechanism, int seen, bool radial) {
   Problem p{.id = {}, .mechanism = std::string(mechanism), .params = {}, .inputs = {}, .cotangents = {}};

@@ -21,7 +21,7 @@ struct PaperOptions {
   std::string flash_attention;  ///< times of it on that GPU
 };
 
-/// What was measured, and what had to be chosen because the paper does not say it.
+/// The results, and the choices that had to be made because the paper is silent.
 struct PaperResult {
   std::vector<std::string> chosen;
   std::vector<std::pair<std::string, Table>> tables;  ///< headings first

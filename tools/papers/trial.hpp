@@ -1,5 +1,5 @@
 #pragma once
-// What the papers' tables have in common: inputs drawn by hand, a mechanism's answer, a kernel's, and how far one is
+// Common parts of the papers' tables: inputs drawn by hand, a mechanism's answer, a kernel's, and how far one is
 // from the other.
 #include <cstdint>
 #include <functional>
@@ -22,9 +22,9 @@ Array filled(int rows, double number);
 /// Rows of numbers N(0, 1) in that format; of that length, if it is not 0.
 Array drawn_rows(std::uint64_t seed, std::string_view name, int tokens, int dims, double length, Format format);
 
-/// What the mechanism answers, in doubles.
+/// The mechanism's answer, in doubles.
 std::vector<double> exact(const Problem& problem, std::string_view tensor);
-/// What the kernel of that form answers under a precision's contract, in its first tile.
+/// The answer of the kernel of that form under a precision's contract, in its first tile.
 std::vector<double> emulated(const Problem& problem, std::string_view form, Format precision, std::string_view tensor,
                              int threads);
 

@@ -175,7 +175,7 @@ std::vector<std::pair<int, int>> worst_heads(const Errors& errors, const Grid& g
   return found;
 }
 
-/// What the drawing of a tensor's errors shows, and where it is wrong.
+/// The title of the drawing of a tensor's errors: its contents, and where the tensor is wrong.
 std::string heat_title(const ReportRow& row, const Grid& grid, std::size_t heads) {
   const NamedAxis& across = row.errors->axes[2];
   const std::vector<int> cuts = cuts_of(across);

@@ -1,5 +1,5 @@
 #pragma once
-// What was judged, as drawings.
+// Drawings of judged tensors.
 #include <vector>
 
 #include "judge/court/report_row.hpp"
@@ -9,8 +9,8 @@ namespace assay {
 
 /// Mechanism by precision, coloured by the worst root mean square of error / sigma; a drawing for each device.
 std::vector<Plot> matrix_plots(const std::vector<ReportRow>& rows);
-/// Of a tensor that is wrong: its errors over tokens and dimensions, head by head, as wide as the page; how often each
-/// size of error occurs, and how the error goes along the tokens. None of a tensor that has no `errors`.
+/// The drawings of a wrong tensor: its errors over tokens and dimensions, head by head, as wide as the page; how often
+/// each size of error occurs, and how the error goes along the tokens. None of a tensor that has no `errors`.
 std::vector<Plot> tensor_plots(const ReportRow& row);
 /// All of them.
 std::vector<Plot> plots_of(const std::vector<ReportRow>& rows);

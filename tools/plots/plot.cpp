@@ -134,7 +134,7 @@ void Plot::words(double x, double y, std::string_view text, std::string_view sty
 
 std::string Plot::in_page() const {
   // One that does not stretch is at most as wide as the page, but never so small that words of 12 pixels are below 10:
-  // what is wider is scrolled. Whoever has no pointer comes to it with the keyboard, and hears its title.
+  // what is wider is scrolled. A reader without a pointer comes to it with the keyboard, and hears its title.
   const std::string size =
       stretches_ ? fmt::format("width=\"100%\" height=\"{}\"", number(height_))
                  : fmt::format("viewBox=\"0 0 {} {}\" width=\"{}\" style=\"min-width:{}px\"", number(width_),

@@ -18,8 +18,8 @@ class Plot {
   void rect(double x, double y, double width, double height, std::string_view style, std::string_view hint = {});
   void line(double x1, double y1, double x2, double y2, std::string_view style);
   void curve(const std::vector<std::pair<double, double>>& points, std::string_view style);
-  /// Of a drawing that stretches: over all its width cells without gaps, `columns` in a row, of the colours h0 to h5;
-  /// `hint` says what they are.
+  /// Draws cells over all the width of a drawing that stretches, without gaps, `columns` in a row, of the colours h0 to
+  /// h5; `hint` says what they are.
   void cells(double y, double height, std::size_t columns, const std::vector<std::size_t>& colours,
              std::string_view hint);
   /// `anchor`: start, middle or end.

@@ -24,12 +24,12 @@ bool passes(const ReportRow& row) { return assay::passes(row.judgement.verdict);
 
 std::string tensor_of(const ReportRow& row) { return row.tensor.empty() ? "all tensors" : row.tensor; }
 
-/// What is wrong, in short.
+/// The tensor's fault, in short.
 std::string message_of(const ReportRow& row) {
   return row.begins.empty() ? row.judgement.reason : row.begins.substr(0, row.begins.find('\n'));
 }
 
-/// What is wrong and how to see it again, each in a line.
+/// The tensor's fault and how to see it again, each in a line.
 std::string explanation_of(const ReportRow& row) {
   const std::string evidence = evidence_of(row);
   return (row.begins.empty() ? "" : row.begins + '\n') + row.judgement.reason +
@@ -37,7 +37,7 @@ std::string explanation_of(const ReportRow& row) {
          "\nreproduce: " + typed_here(row.command);
 }
 
-/// What both kinds of evidence say of each tensor that they weigh: viewers show results alone, and passes are none.
+/// The words of both kinds of evidence on each tensor that they weigh: viewers show results alone, and passes are none.
 Json evidence_of_all(const Rows& rows) {
   Json list = Json::array();
   for (const ReportRow& row : rows)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace assay {
 namespace {
@@ -56,6 +57,22 @@ std::string text_of_lines(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& line : lines) out += plain_text(line) + '\n';
   return out;
+}
+
+std::vector<std::string> wrapped(const std::vector<std::string>& lines, std::size_t indent) {
+  const std::string command = "      " + typed_here("build/assay ");
+  std::vector<std::string> fits;
+  for (const std::string& said : lines) {
+    std::string line = plain_text(said);
+    while (line.size() > text_width && !line.starts_with(command)) {
+      const std::size_t at = line.rfind(' ', text_width);
+      if (at == std::string::npos || line.find_first_not_of(' ') > at) break;  // a word that is longer
+      fits.push_back(line.substr(0, at));
+      line = std::string(indent, ' ') + line.substr(at + 1);
+    }
+    fits.push_back(std::move(line));
+  }
+  return fits;
 }
 
 std::string markdown_block(const std::vector<std::string>& lines) {

@@ -1,6 +1,7 @@
 #pragma once
-// Words of somebody else's, names of files above all, in what we print: one function for every format, as
+// Users' words, names of files above all, in what we print: one function for every format, as
 // careful as plain_text.
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,12 @@ namespace assay {
 
 /// Lines as plain_text has them, each with a line end.
 std::string text_of_lines(const std::vector<std::string>& lines);
+
+/// The characters of a line for people at most, unless a word or a command is longer.
+inline constexpr std::size_t text_width = 100;
+/// Lines as plain_text has them and no wider than that: a long one goes on in the next, behind so many spaces. A
+/// command of ours stays what can be typed.
+std::vector<std::string> wrapped(const std::vector<std::string>& lines, std::size_t indent = 6);
 
 /// In a line of markdown, as text: no markup, no tags, no cells.
 std::string markdown_text(std::string_view text);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "files/shown.hpp"
+#include "tools/print/escape.hpp"
 #include "tools/print/rows.hpp"
 
 namespace assay {
@@ -28,7 +29,8 @@ std::string explain(const Judged& judged, const std::function<std::filesystem::p
       "build/assay check " + shown_word(problem.string()) + ' ' + shown_word(answer.string()) + ' ' + exhibits.flags;
   std::vector<ReportRow> shown = judged.rows;
   for (ReportRow& row : shown) row.command = command + row.command;
-  const std::string lines = text_of_lines(judged.why().findings()) + text_of_lines(complaints_of(shown));
+  const std::string lines =
+      text_of_lines(wrapped(judged.why().findings())) + text_of_lines(wrapped(complaints_of(shown)));
   return lines + count_of(shown) + (unsaved.empty() ? "\nreproduce: " + command : unsaved);
 }
 

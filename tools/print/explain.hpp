@@ -8,7 +8,7 @@
 
 namespace assay {
 
-/// What is wrong first and what that looks like, what did not pass, where, and the command that shows it again, in
+/// The first fault and its likely cause, the tensors that did not pass, where, and the command that shows it again, in
 /// lines. Saves the answer, and the case if it is no file yet, in the folder that `where` names, which is made; where
 /// that cannot be, it says so.
 std::string explain(const Judged& judged, const std::function<std::filesystem::path()>& where);

@@ -115,8 +115,8 @@ std::string head_of(const std::string& title, const std::string& band = {}) {
       xml(title), style, plot_style, band);
 }
 
-/// What stands before the tables of one answer: what it looks like and why; of the tensor that is wrong first where,
-/// what was got and expected, and how far off that may be; the command.
+/// The part before the tables of one answer: the likely cause and why; for the tensor that is wrong first, where, the
+/// answer and the expected number, and how far off it may be; the command.
 std::string verdict_of(const Page& page, const std::vector<ReportRow>& rows, const ReportRow* first,
                        const std::vector<Plot>& plots) {
   std::string out = head_of(page.header.front(), band_of(page, rows));

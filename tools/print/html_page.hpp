@@ -10,8 +10,8 @@
 namespace assay {
 
 /// One page of HTML that is well-formed XML, too, and needs nothing besides itself: no script, no link. A table for
-/// each kernel; under a tensor that did not pass, why, where, and the command that shows it again. Of one answer the
-/// verdict is first, then the tensor that is wrong first; where others fail is folded.
+/// each kernel; under a tensor that did not pass, why, where, and the command that shows it again. A page of one answer
+/// has the verdict first, then the tensor that is wrong first; where others fail is folded.
 std::string as_html(const Page& page, const std::vector<ReportRow>& rows);
 /// The same of any verb's drawings and tables, each under its heading.
 std::string as_html(const std::string& title, const std::vector<std::string>& header, const std::vector<Plot>& plots,

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-/// How wide a terminal is that nobody has made wider.
+/// The width of a terminal of the usual size.
 inline constexpr std::size_t terminal_width = 80;
 
 /// In each cell the worst verdict of a kernel's tensors, and how many do not pass: "PASS", "FAIL 3". A table for each

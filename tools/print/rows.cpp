@@ -62,7 +62,7 @@ std::vector<std::string> details_of(const ReportRow& row) {
           percent(j.smallest_gain)};
 }
 
-/// What that contract says, for the head of a page.
+/// The contract's summary and rules, for the head of a page.
 std::vector<std::string> lines_of(const Contract& contract) {
   std::string what = fmt::format("contract  {}", contract.name);
   if (!contract.file.empty()) what += " (" + contract.file + ")";
@@ -78,8 +78,8 @@ const std::vector<Table::Column> detail_columns = {
 
 using Rows = std::vector<ReportRow>;
 
-/// What the case would have hidden, and where it shows: "a state in bf16, beta in bf16; `assay suite deltanet` has
-/// ...".
+/// The faults that the case would have hidden, and where they show: "a state in bf16, beta in bf16; `assay suite
+/// deltanet` has ...".
 std::string cannot_see(const ReportRow& row) {
   const std::vector<std::string>& unseen = row.detects->unseen;
   if (unseen.empty()) return "";
@@ -95,7 +95,7 @@ std::string cannot_see(const ReportRow& row) {
                              shown == static_cast<std::ptrdiff_t>(unseen.size()) ? "do" : "see some of it");
 }
 
-/// Of each precision of a kernel: what its tensors would have shown. One that fails shows no gain: it fails without.
+/// For each precision of a kernel: the faults that its tensors would have shown. A tensor that fails shows no gain.
 std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows) {
   std::vector<std::string> lines;
   for (std::size_t first = 0; first < rows.size();) {
@@ -362,8 +362,9 @@ std::vector<std::string> evidence_legend(Format precision, const std::string& co
   std::vector<std::string> lines = {
       fmt::format("evidence  model: error in units of what roundings to {} do in the recurrence, up to {:g} is right,",
                   name_of(precision), factor.passes),
-      fmt::format("          beyond {:g} no algorithm's; contract: in units of what {} allows, up to 1 keeps it",
-                  factor.fails, contract)};
+      fmt::format(
+          "          above {:g} no rounding explains it; contract: in units of what {} allows, up to 1 keeps it",
+          factor.fails, contract)};
   lines.push_back(
       decides == Decides::model
           ? "          the model decides; where it leaves a tensor open, a named contract that fits is enough"

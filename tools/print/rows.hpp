@@ -15,12 +15,12 @@
 
 namespace assay {
 
-/// What a contract and the columns of a table mean, and how often all tensors together raise a false alarm: the lines
+/// The meaning of a contract and a table's columns, and how often all tensors together raise a false alarm: the lines
 /// under a page's first one. Null: the contract of every precision. In short: without columns, and without that one.
 std::vector<std::string> legend(const Contract* contract, double false_alarms, bool in_short = false);
-/// What the columns mean.
+/// The meaning of the columns.
 std::vector<std::string> column_legend();
-/// What the columns `model` and `contract` mean: lines for the head of a page.
+/// The meaning of the columns `model` and `contract`: lines for the head of a page.
 std::vector<std::string> evidence_legend(Format precision, const std::string& contract, Decides decides,
                                          const std::string& form = {});
 
@@ -30,7 +30,7 @@ inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat:
                                                   RowsFormat::json,  RowsFormat::csv,      RowsFormat::junit,
                                                   RowsFormat::sarif, RowsFormat::github};
 std::string_view name_of(RowsFormat format);
-/// What --help says of all of them.
+/// The help for all of them.
 inline constexpr std::string_view rows_formats_help =
     "table, markdown or html for people, json or csv for programs, junit, sarif or github for CI";
 /// The format called `name`, as name_of spells it; nothing for any other word.
@@ -50,14 +50,14 @@ std::string location(const ReportRow& row, std::size_t flat);
 /// Which faults the row would have shown, in words; "" of a kernel that no form stands for: masks and sites are a
 /// form's.
 std::string detected_by(const ReportRow& row);
-/// What did not pass, why, where, and how to see it again; what passed but could not have shown everything. Lines.
+/// Tensors that did not pass, why, where, and how to see it again; those that pass but hide some faults. Lines.
 /// In short: of tensors that fail only `first`, without a command, where it is named.
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows,
                                        const std::optional<std::string>& first = std::nullopt);
 /// "last_row_stale, last_row_zero"
 std::string listed(const std::vector<std::string_view>& names);
 
-/// What people read of the tensors of one kernel.
+/// The table of the tensors of one kernel, for people.
 struct KernelTable {
   std::string title;
   std::vector<const ReportRow*> rows;
@@ -65,17 +65,14 @@ struct KernelTable {
   std::vector<std::string> detects;  ///< what each precision would have shown, and what it would not
 };
 /// Which columns: all, a precision being named where it changes or in every line; or of one precision those that fit
-/// verdict_width, or those that the verdict hangs on.
+/// text_width, or those that the verdict hangs on.
 enum class Columns { all, all_with_precision, narrow, few };
 /// They refer to `rows`.
 std::vector<KernelTable> kernel_tables(const std::vector<ReportRow>& rows, Columns columns);
 /// A line for each kernel, a column for each precision.
 Table summary_of(const std::vector<ReportRow>& rows);
 
-/// The characters of a line that a verdict takes at most, unless a word or a command is longer.
-inline constexpr std::size_t verdict_width = 100;
-
-/// What is printed around rows.
+/// The page around rows.
 struct Page {
   std::string verb;                                 ///< that made them
   std::vector<std::string> header;                  ///< lines in front of the tables; the first one is the title

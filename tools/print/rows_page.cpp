@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "files/in_words.hpp"
 #include "files/names.hpp"
 #include "files/shown.hpp"
 #include "tools/print/ci_formats.hpp"
@@ -43,46 +44,29 @@ std::string in_colours(const Page& page, const std::vector<std::string>& lines) 
 std::string as_text(const Page& page, const Rows& rows) {
   const Rows shown = shown_in_text(page, rows);
   const Table::Colour colour = page.colours ? colour_of : Table::Colour();
-  std::string out = text_of_lines(page.header) + text_of_lines(page.legend);
+  std::string out = text_of_lines(wrapped(page.header, 10)) + text_of_lines(wrapped(page.legend, 10));
   if (page.matrix)
     for (const Table& table : verdict_matrix(rows)) out += '\n' + table.text(0, colour);
   if (page.brief && !shown.empty()) out += '\n' + fmt::format("{}\n", fmt::join(column_legend(), "\n"));
   if (page.overview) out += '\n' + page.overview->text(0, colour);
   for (const KernelTable& kernel : kernel_tables(shown, Columns::all)) {
-    out += '\n' + plain_text(kernel.title) + '\n' + kernel.table.text(2, colour);
+    out += '\n' + text_of_lines(wrapped({kernel.title})) + kernel.table.text(2, colour);
     if (page.brief) continue;  // what would have shown matters where nothing did
-    for (const std::string& line : kernel.detects) out += "  " + plain_text(line) + '\n';
+    for (const std::string& line : kernel.detects) out += text_of_lines(wrapped({"  " + line}));
   }
   if (page.summary && !page.brief) out += '\n' + summary_of(rows).text(0, colour);
-  out += '\n' + text_of_lines(page.findings) + in_colours(page, complaints_of(shown));
-  out += count_of(rows, page.not_judged) + '\n';
-  return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(page.notes);
+  out += '\n' + text_of_lines(wrapped(page.findings)) + in_colours(page, wrapped(complaints_of(shown)));
+  out += text_of_lines(wrapped({count_of(rows, page.not_judged)}));
+  return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(wrapped(page.notes));
 }
 
-/// Lines as a verdict has them: a long one goes on in the next, behind spaces. A command stays what can be typed.
-std::vector<std::string> fitting(const std::vector<std::string>& lines, std::size_t indent = 6) {
-  const std::string command = "      " + typed_here("build/assay ");
-  std::vector<std::string> fits;
-  for (const std::string& said : lines) {
-    std::string line = plain_text(said);
-    while (line.size() > verdict_width && !line.starts_with(command)) {
-      const std::size_t at = line.rfind(' ', verdict_width);
-      if (at == std::string::npos || line.find_first_not_of(' ') > at) break;  // a word that is longer
-      fits.push_back(line.substr(0, at));
-      line = std::string(indent, ' ') + line.substr(at + 1);
-    }
-    fits.push_back(std::move(line));
-  }
-  return fits;
-}
-
-/// What is wrong first and what that looks like; in a terminal, of more causes than two the first.
+/// The lines on the first fault and its likely cause; in a terminal, of several causes the first.
 std::vector<std::string> findings_of(const Page& page) {
   std::vector<std::string> lines = page.findings;
-  if (!page.terminal || page.long_rows || lines.size() <= 3) return lines;
+  if (!page.terminal || page.long_rows || lines.size() <= 2) return lines;
   const std::size_t left = lines.size() - 2;
   lines.resize(2);
-  lines.push_back(fmt::format("and {} lines more: --rows", left));
+  lines.back() += fmt::format(" ({} more with --rows)", counted(left, "line"));
   return lines;
 }
 
@@ -90,16 +74,16 @@ std::vector<std::string> findings_of(const Page& page) {
 /// is wrong a table, where and how far it is wrong first, and the command.
 std::string as_verdict(const Page& page, const Rows& rows) {
   const bool passed = all_pass(rows);
-  std::string out = text_of_lines(fitting(page.header)), seen;
-  if (page.shows_legend) out += text_of_lines(fitting(page.legend, 10));
+  std::string out = text_of_lines(wrapped(page.header)), seen;
+  if (page.shows_legend) out += text_of_lines(wrapped(page.legend, 10));
   for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::narrow : Columns::few)) {
     const std::string table = kernel.table.text(2, page.colours ? colour_of : Table::Colour());
-    if (page.long_rows || !passed) out += '\n' + text_of_lines(fitting({kernel.title})) + table + '\n';
-    if (passed || page.long_rows) seen += text_of_lines(fitting(kernel.detects));
+    if (page.long_rows || !passed) out += '\n' + text_of_lines(wrapped({kernel.title})) + table + '\n';
+    if (passed || page.long_rows) seen += text_of_lines(wrapped(kernel.detects));
   }
-  const auto told = [&](const std::vector<std::string>& lines) { out += in_colours(page, fitting(lines)); };
+  const auto told = [&](const std::vector<std::string>& lines) { out += in_colours(page, wrapped(lines)); };
   told(page.long_rows ? complaints_of(rows) : complaints_of(rows, page.first_wrong));
-  out += text_of_lines(fitting(page.notes));
+  out += text_of_lines(wrapped(page.notes));
   if (page.first_wrong.empty()) told({verdict_line(rows, page.not_judged)});
   told(findings_of(page));
   const bool is_known = passed && !page.long_rows && !page.is_drawn;

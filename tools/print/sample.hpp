@@ -1,5 +1,5 @@
 #pragma once
-// What part of a case was judged, and what could hide in the rest.
+// The judged part of a case, and faults that could hide in the rest.
 #include "files/sampled_parts.hpp"
 #include "tools/print/rows.hpp"
 

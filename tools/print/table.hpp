@@ -31,7 +31,7 @@ struct Table {
   using Colour = std::function<std::string_view(std::string_view cell)>;
   /// Columns padded to one width, two spaces between, nothing after the last word of a line. `indent` spaces in front.
   std::string text(int indent = 0, const Colour& colour = {}) const;
-  /// What cells of a table in markdown are.
+  /// The kind of text in the cells of a table in markdown.
   enum class Cells { text, markup };
   /// A GitHub table; of markup, only bars are escaped.
   std::string markdown(Cells cells = Cells::text) const;

@@ -26,7 +26,7 @@
 namespace assay {
 namespace {
 
-/// What a file holds, if it is not one of another kind.
+/// The tensors of a file, which must not be of another kind.
 Safetensors answer_in(const std::string& path) {
   std::error_code unknown;
   const bool has_header = std::filesystem::is_regular_file(path, unknown) && std::filesystem::file_size(path) >= 8;
@@ -57,7 +57,7 @@ Shapes shapes_of_answer(const CaseTrial& trial) {
   return shapes;
 }
 
-/// What the plugin is asked: of the answer's tensors those wanted.
+/// The call of the plugin: of the answer's tensors those wanted.
 PluginCall plugin_call(const CaseTrial& trial, std::map<std::string, StoredTensor> inputs,
                        const std::function<bool(const std::string&)>& wanted) {
   const ProblemFile& file = trial.file();
@@ -82,7 +82,7 @@ Safetensors answer_to(UserKernel& kernel, const CheckOptions& options, const Plu
   return kernel.answer(other, limit);
 }
 
-/// What does not keep its bits fails, unless it fails already.
+/// Fails rows whose tensors do not keep their bits, unless they fail already.
 void require_same_bits(Checked& checked, const std::map<std::string, std::string>& changed) {
   for (ReportRow& row : checked.rows) {
     const auto found = changed.find(row.tensor);
@@ -183,7 +183,7 @@ double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& c
   const ProblemFile& file = trial.file();
   const int groups = std::max(1, file.shared_heads > 0 ? file.shared_heads : file.heads);
   const int parts = file.parts ? file.parts->all() : file.batch * groups;
-  // Of a sample the trial has one part yet.
+  // The trial has only one part of a sample yet.
   const int judged = file.parts && options.sample > 0 ? options.sample : parts;
   const double of_rows = file.parts && file.parts->rows > 0 ? double{1} * file.parts->rows / file.parts->tokens : 1;
   std::size_t numbers = 0;
@@ -323,7 +323,7 @@ std::string annotated_file(const CheckOptions& options) {
   if (!options.annotate.empty()) return options.annotate;
   std::istringstream words(options.kernel);
   std::error_code unknown;
-  // What lies elsewhere, an interpreter for one, is none of theirs.
+  // A file elsewhere, such as an interpreter, is not the user's own.
   for (std::string word; words >> word;)
     if (!word.starts_with('/') && std::filesystem::is_regular_file(word, unknown)) return word;
   return "";

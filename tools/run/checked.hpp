@@ -1,5 +1,5 @@
 #pragma once
-// One case and what somebody else's kernel answers to it, judged.
+// One case and the answer of a user's kernel to it, judged.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,16 +31,16 @@ struct CheckOptions {
   bool keeps = false;   ///< whether truth and sigma are kept for the next check (judge/court/cache.hpp)
   int sample = 0;       ///< parts of the case to judge, chosen when the answer has been read; 0: all of it
   int sample_rows = 0;  ///< of each part so many query rows, where it is attention; 0: all
-  std::optional<std::uint64_t> sample_seed = {};  ///< that chooses them; without, one that nobody knows before
+  std::optional<std::uint64_t> sample_seed = {};  ///< that chooses them; without, one that cannot be known before
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output, plot;
-  std::string annotate;        ///< the file that annotations and SARIF point at; "" where nobody says
+  std::string annotate;        ///< the file that annotations and SARIF point at; "" where none is given
   std::string judge = "auto";  ///< where draws run, as judge_on takes it
 
   /// As people are told of it: with what the case shows, the contract where they ask `why`, and the cache.
   CheckOptions told(bool asks_why) const;
-  /// What messages and pages call the answer.
+  /// The name of the answer in messages and pages.
   std::string source() const { return !kernel.empty() ? flag() + ": {out}" : !plugin.empty() ? plugin : answer; }
   /// That the command was given with.
   std::string flag() const { return loop ? "--kernel-loop" : "--kernel"; }
@@ -55,7 +55,7 @@ struct Checked {
   Page page;
   std::vector<ReportRow> rows;
   OtherContracts others = {};  ///< what they say, as far as they were asked
-  /// What was read off the answer and what was not, in lines; JSON has it as facts.
+  /// Remarks on what was read off the answer and what was not, in lines; JSON has it as facts.
   std::vector<std::string> remarks = {};
 };
 

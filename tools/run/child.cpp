@@ -35,7 +35,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of what a child says, this much is kept.
+/// The most characters and lines of a child's words that are kept.
 constexpr std::size_t most_words = 4096;
 constexpr int most_lines = 3;
 
@@ -62,10 +62,10 @@ std::string last_lines(std::string_view output) {
   return joined;
 }
 
-/// Takes what a non-blocking pipe has, or a good part of it; false once nobody can write to it any more.
+/// Takes all that a non-blocking pipe has, or a good part of it; false once its writers are gone.
 bool drain(int pipe, std::string& words) {
   std::array<char, 4096> some{};
-  for (int i = 0; i < 256; ++i) {  // who writes without end must not keep us from the clock
+  for (int i = 0; i < 256; ++i) {  // a writer without end must not keep us from the clock
     const ssize_t n = read(pipe, some.data(), some.size());
     if (n == 0) return false;
     if (n < 0) return errno == EAGAIN || errno == EINTR;
@@ -75,7 +75,7 @@ bool drain(int pipe, std::string& words) {
   return true;
 }
 
-// ---- what this process and the keeper say to each other, over a socket that nobody else has ----
+// ---- messages between this process and the keeper, over a socket of their own ----
 
 struct Request {
   bool stops = false;  ///< the child that runs; nothing where none does
@@ -189,7 +189,7 @@ std::set<pid_t> descendants() {
 /// behind. Gives up on what does not die. The status of `child`, or 0.
 int end_all(pid_t child) {
   int status_of_child = 0;
-  // As long as the child is not waited for, its group is nobody else's.
+  // As long as the child is not waited for, no other group can have its number.
   kill(-child, SIGKILL);
   const auto give_up = Clock::now() + std::chrono::seconds(10);
   for (useconds_t pause = 100; Clock::now() < give_up; pause = std::min<useconds_t>(2 * pause, 20000)) {
@@ -204,7 +204,7 @@ int end_all(pid_t child) {
   return status_of_child;
 }
 
-/// What this program does on a signal, or does not do, is not for others.
+/// Resets this program's handling of signals, which is not for other programs.
 void forget_handlers() {
   for (const int signal :
        {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGCHLD}) {
@@ -225,7 +225,7 @@ void forget_handlers() {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(pipe, STDOUT_FILENO) < 0 || dup2(pipe, STDERR_FILENO) < 0)
     _exit(127);
-  // What is open here is none of its business.
+  // All other files that are open here are closed.
   const auto first = static_cast<unsigned>(STDERR_FILENO + 1), kept = static_cast<unsigned>(file);
   if (file < 0) {
     close_range(first, ~0U, 0);

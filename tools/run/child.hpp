@@ -1,5 +1,5 @@
 #pragma once
-// Somebody else's code in a process of its own: within a time limit, with what it says kept, ended with all that it
+// Foreign code in a process of its own: within a time limit, with what it says kept, ended with all that it
 // started.
 #include <sys/types.h>
 
@@ -28,7 +28,7 @@ struct ChildEnd {
 /// this process learns later is not in their memory. When this process ends, however it does, the child is killed.
 class ChildKeeper {
  public:
-  /// What a child does: it ends with the code that this returns. `task` and `file` are what `run` was given.
+  /// The work of a child, which ends with the returned code. `task` and `file` are those given to `run`.
   using Body = std::function<int(const std::string& task, int file)>;
 
   /// `folder`, if it is not empty, is removed when this process ends. Throws InputError if there can be no process.

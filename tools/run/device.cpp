@@ -57,7 +57,7 @@ std::size_t numbers_of(const Problem& problem) {
   return all;
 }
 
-/// What a draw keeps in memory is at most so many times what it reads: states and their adjoints of every chunk.
+/// The memory of a draw, at most, in units of its inputs: states and their adjoints of every chunk.
 constexpr std::size_t kept = 12;
 int draws_that_fit(const Problem& problem) {
   constexpr std::size_t most = 16;

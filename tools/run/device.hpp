@@ -1,5 +1,5 @@
 #pragma once
-// What runs kernels itself, beside the CPU executor.
+// Runners of kernels beside the CPU executor.
 #include <functional>
 #include <string>
 #include <string_view>

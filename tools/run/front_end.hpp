@@ -8,7 +8,7 @@
 
 namespace assay {
 
-/// What is asked of a file of Python: which of its mechanisms, and settings as typed, NAME=VALUE.
+/// A request to a file of Python: which of its mechanisms, and settings as typed, NAME=VALUE.
 struct Tracing {
   std::string mechanism;
   std::vector<std::string> settings;
@@ -27,7 +27,7 @@ class FrontEnd {
 };
 
 /// Makes find_room() know the files of Python that are words of this command: they are traced where a mechanism's name
-/// goes. A case that names one runs nothing: whoever judges it types the file.
+/// goes. A case that names one runs nothing: a user who judges it types the file.
 void trace_typed(const std::vector<std::string>& words);
 
 }  // namespace assay

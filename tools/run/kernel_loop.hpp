@@ -1,5 +1,5 @@
 #pragma once
-// Somebody's program that answers case after case without being started anew (docs/check.md, "A kernel that stays").
+// A user's program that answers case after case without being started anew (docs/check.md, "A kernel that stays").
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -29,7 +29,7 @@ class KernelLoop {
  private:
   void start();
   void refuse_early_words();
-  /// What it says next, without the end of the line.
+  /// The next line of its output, without the end of the line.
   std::string next_line(std::chrono::duration<double> limit);
   [[noreturn]] void fail(const std::string& what);
   [[noreturn]] void fail_as_ended(const std::string& when);

@@ -43,7 +43,7 @@ class SharedMemory {
             "no memory to share with a plugin: ", std::strerror(errno));
     map();
   }
-  /// What another process has made.
+  /// Memory that another process has made.
   SharedMemory(int file, std::size_t size) : file_(dup(file)), size_(size) { map(); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory(SharedMemory&&) = delete;
@@ -76,7 +76,7 @@ std::size_t count_of(const std::vector<int>& shape) {
   return n;
 }
 
-/// What the child says if it does not come to an end of its own making, and what it says then.
+/// The child's last words: a sentence for an end that was not of its own making.
 struct Message {
   static constexpr std::size_t room = 1000;
   std::array<char, room> sentence;
@@ -181,7 +181,7 @@ class Layout {
   std::size_t output(std::size_t i) const { return outputs_at_[i]; }
 
  private:
-  /// Of so many bytes, without what is around them. Their padding keeps them at the beginning of a page.
+  /// The place of so many bytes, without the padding around them. The padding keeps them at the beginning of a page.
   std::size_t place(std::size_t bytes) {
     const std::size_t start = (size_ + padding - 1) / padding * padding;
     size_ = start + bytes + 2 * padding;
@@ -192,7 +192,7 @@ class Layout {
   std::vector<std::size_t> inputs_at_, outputs_at_;
 };
 
-/// What the child is told of a call; the numbers are in the shared memory.
+/// The task of the child in a call; the numbers are in the shared memory.
 std::string task_of(const PluginCall& call, const Layout& layout) {
   nlohmann::json params = nlohmann::json::array(), inputs = params, outputs = params;
   for (const auto& [name, value] : call.params) params.push_back({name, word_of(value)});
@@ -248,7 +248,7 @@ int serve(const std::string& library, const std::string& task, int file) {
   return call_plugin(library, problem, call.at("driver"), *shared.at<Message>(0));
 }
 
-/// What the plugin has left in the shared memory.
+/// The tensors that the plugin has left in the shared memory.
 Safetensors answer_in(const SharedMemory& shared, const PluginCall& call, const Layout& layout,
                       const std::string& path) {
   Safetensors answer;

@@ -14,7 +14,7 @@
 
 namespace assay {
 
-/// What a plugin is asked.
+/// A call of a plugin: its mechanism and tensors.
 struct PluginCall {
   std::string mechanism;
   Params params;
@@ -32,8 +32,8 @@ class PluginProcess {
   explicit PluginProcess(std::string path, const std::filesystem::path& folder = {});
 
   /// Calls it in a process of its own, where it may crash; throws InputError, one sentence that starts with the path,
-  /// if it does, has not answered within the limit, has no entry of this version, or says that it cannot. What it has
-  /// left unwritten is NaN. A signal that tells this process to end meanwhile is raised again afterwards.
+  /// if it does, has not answered within the limit, has no entry of this version, or says that it cannot. Numbers that
+  /// it has left unwritten are NaN. A signal that tells this process to end meanwhile is raised again afterwards.
   Safetensors run(const PluginCall& call, std::chrono::duration<double> limit);
 
  private:

@@ -98,7 +98,7 @@ std::map<std::string, std::string> changed_bits(const Safetensors& problem, cons
   if (batch == 1) return changed;
   for (const int b : {0, batch - 1}) {
     Safetensors part = sequence_alone(answer, b);
-    // What has no axes is of all sequences together.
+    // A tensor without axes is of all sequences together.
     std::erase_if(part.tensors, [](const auto& tensor) { return tensor.second.shape.empty(); });
     compare(part, run(sequence_alone(problem, b), 1), b, text("when sequence ", b, " is run alone"));
   }

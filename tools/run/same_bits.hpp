@@ -16,7 +16,7 @@ Safetensors sequence_alone(const Safetensors& batch, int b);
 
 /// For each tensor of `answer` whose bits are others when the kernel is run again, or when the first or the last
 /// sequence of a batch of several is all there is, or where other bytes lie around the inputs: one sentence that names
-/// the first element. `other_padding` runs it so; null where nobody says what lies there.
+/// the first element. `other_padding` runs it so; null where these bytes are unknown.
 std::map<std::string, std::string> changed_bits(const Safetensors& problem, const Safetensors& answer,
                                                 const KernelRun& run,
                                                 const std::function<Safetensors()>& other_padding = {});

@@ -1,5 +1,5 @@
 #pragma once
-// Somebody's kernel, a command or a plugin, and what it answers.
+// A user's kernel, a command or a plugin, and its answers.
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -22,11 +22,11 @@ class UserKernel {
   /// Private, and gone with this object or with this process.
   const std::filesystem::path& folder() const { return folder_.path(); }
 
-  /// What the command writes to {out}, given a file of its own with `problem` as {case}. Throws InputError, one
-  /// sentence that starts with --kernel or --kernel-loop, if it ends badly, is not ready within the limit, or changes
-  /// that file.
+  /// The tensors that the command writes to {out}, given a file of its own with `problem` as {case}. Throws InputError,
+  /// one sentence that starts with --kernel or --kernel-loop, if it ends badly, is not ready within the limit, or
+  /// changes that file.
   Safetensors answer(const Safetensors& problem, std::chrono::duration<double> limit);
-  /// What the plugin answers.
+  /// The plugin's answer.
   Safetensors answer(const PluginCall& call, std::chrono::duration<double> limit);
 
  private:

@@ -26,7 +26,7 @@ def assigned(tree, name):
 
 
 def property_docstring(node):
-    """Of `name = property(..., doc="...")`."""
+    """The docstring of `name = property(..., doc="...")`."""
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "property":
         return next((keyword.value.value for keyword in node.value.keywords if keyword.arg == "doc"), "")
     return None
@@ -105,7 +105,7 @@ def member(node, owner, said, findings):
 
 
 def python_page(findings):
-    """What the stubs list, with what the sources say of it; what says nothing is a finding."""
+    """The page of all that the stubs list, with the words of the sources on it; a name without words is a finding."""
     said, lines = said_by_sources(), ["# Python", "", "What `import assay` has; [From Python](../python.md) shows it at work.", ""]
     for node in tree_of(PACKAGE / "__init__.pyi").body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -196,7 +196,7 @@ def header(name):
         return [f"## {name}", "", " ".join(about.split()).replace("<", "&lt;"), "", "```c", rest.strip(), "```", ""]
     lines, about = [f"## {name}", ""], re.search(r"^#pragma once\n((?://.*\n)+)", text, re.MULTILINE)
     for paragraph in about[1].replace("// ", "").replace("//\n", "\n").split("\n\n") if about else ():
-        # What is indented is code.
+        # An indented paragraph is code.
         lines += ["  " + paragraph.rstrip() if paragraph.startswith("  ") else " ".join(paragraph.split()).replace("<", "&lt;"), ""]
     for comment, shown in declarations(text):
         lines += ["```cpp", shown, "```", "", *([comment.replace("<", "&lt;"), ""] if comment else [])]

@@ -78,7 +78,7 @@ std::vector<BaselineRow> measured(const Subject& subject, Console& console) {
     }
   }
   require(!rows.empty(), "baseline: no kernel answers any of these cases");
-  // What a kernel answers on some seeds only has no noise to compare with.
+  // A kernel that answers on some seeds only has no noise to compare with.
   std::erase_if(rows,
                 [&](const BaselineRow& row) { return row.verdicts.size() != static_cast<std::size_t>(subject.seeds); });
   return rows;

@@ -1,4 +1,4 @@
-// assay check CASE OUT: judges what somebody else's kernel answered to a case, or runs it first.
+// assay check CASE OUT: judges the answer of a user's kernel to a case, or runs the kernel first.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <limits>
@@ -90,7 +90,8 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "of attention: judge so many query rows of each part, a block that is chosen after the answer is read")
       ->check(whole_in(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-seed", options->sample_seed,
-                 "of --sample and --sample-rows: the seed of a report, to judge the same parts again");
+                 "of --sample and --sample-rows: the seed of a report, to judge the same parts again")
+      ->check(any_seed());
   app.add_flag("--strict", options->standard.strict,
                "tensors in which there is nothing to see, UNSEEN, are VACUOUS and fail");
   app.add_flag("--strict-dtypes", options->standard.strict_dtypes,

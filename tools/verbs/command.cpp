@@ -44,10 +44,20 @@ std::string verbs_to_choose(const CLI::App* app) {
   return "; there are " + names_in(verbs, [](const CLI::App* verb) { return verb->get_name(); });
 }
 
-/// What is typed may hold anything, for it may come from a list of files.
-std::string usage(const CLI::App* app, const CLI::Error& error) {
+/// A refusal as it is printed: one line for programs, in a terminal lines that fit. Words in it may hold anything, for
+/// they may come from a list of files or from a file.
+std::string shown_refusal(std::string_view refusal, const Console& console) {
+  constexpr std::size_t longest = 4000;
+  std::string line = excerpt(refusal, longest);
+  if (!console.terminal) return line;
+  std::string lines = text_of_lines(wrapped({line}));
+  lines.pop_back();  // the last line's end is the caller's
+  return lines;
+}
+
+std::string usage(const CLI::App* app, const CLI::Error& error, const Console& console) {
   const std::string choice = error.get_name() == "RequiredError" ? verbs_to_choose(app) : "";
-  return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), plain_text(error.what() + choice)));
+  return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), shown_refusal(error.what() + choice, console)));
 }
 
 /// Those of `assay-lab`, which a checkout builds.
@@ -56,7 +66,7 @@ constexpr std::string_view verbs_of_lab[] = {"bench", "calibrate", "docs", "iden
 /// Those of the Python package, which `assay` has once it is installed.
 constexpr std::string_view verbs_of_python[] = {"audit", "choose", "demo", "invariance", "pair"};
 
-/// Flags of other programs that somebody may try, and what is meant here.
+/// Flags of other programs that a user may try, with the advice on each.
 struct OtherFlag {
   std::string_view flag, meant;
 };
@@ -111,7 +121,8 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     CLI::App app(std::string(line.summary), std::string(line.name));
     app.set_version_flag("--version", ASSAY_VERSION);
     app.require_subcommand(1);
-    app.failure_message(usage);
+    app.failure_message(
+        [&console](const CLI::App* one, const CLI::Error& error) { return usage(one, error, console); });
     if (line.name == command_line().name)
       app.footer("audit, choose, demo, invariance and pair are verbs of the Python package.");
     std::function<int(Console&)> chosen;
@@ -137,11 +148,9 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     require_written(console.out);
     return code;
   } catch (const InputError& error) {
-    // Names out of somebody's file may hold anything.
-    constexpr std::size_t longest = 4000;
-    console.err << line.name << ": " << excerpt(error.what(), longest) << '\n';
+    console.err << shown_refusal(text(line.name, ": ", error.what()), console) << '\n';
     return exit_usage;
-  } catch (const std::bad_alloc&) {  // only what somebody asks for can be so large
+  } catch (const std::bad_alloc&) {  // only a user's request can be so large
     console.err << line.name << ": there is not enough memory for a problem of this size\n";
     return exit_usage;
   } catch (const std::filesystem::filesystem_error& error) {  // names that are too long, links in a circle, no leave
@@ -186,7 +195,7 @@ OutputFile::OutputFile(std::string path, std::ostream& standard_output, const st
   for (const std::string& input : inputs)
     require(input.empty() || !fs::is_regular_file(input, other) || !fs::equivalent(path_, input, other), path_,
             ": is an input, and would be overwritten");
-  // What is a stream of ours is continued where it is.
+  // An output that is a stream of ours is continued where it is.
   if (const int own = descriptor_named(path_); own == STDOUT_FILENO)
     path_ = "-";
   else if (own >= 0)

@@ -42,7 +42,7 @@ struct Console {
 /// A verb of the program.
 struct Command {
   std::string_view name, summary;
-  /// Adds the verb's options to `app`. What it returns runs the verb once they are parsed, and gives the exit code.
+  /// Adds the verb's options to `app`. Its result runs the verb once they are parsed, and gives the exit code.
   std::function<int(Console&)> (*add)(CLI::App& app);
 };
 
@@ -63,8 +63,8 @@ const CommandLine& command_line();
 int run(const CommandLine& line, const std::vector<std::string>& args, Console& console);
 inline int run(const std::vector<std::string>& args, Console& console) { return run(command_line(), args, console); }
 
-/// A file that appears under its name complete or not at all: written beside it, renamed by commit(). What is no file,
-/// /dev/stdout for one, is written to as it is. The writing is tried before the work, not after it.
+/// A file that appears under its name complete or not at all: written beside it, renamed by commit(). A path of no
+/// file, such as /dev/stdout, is written to as it is. The writing is tried before the work, not after it.
 class OutputFile {
  public:
   /// "-" is `standard_output`. Throws InputError if nothing can be written there, or if it is one of `inputs`.

@@ -83,7 +83,7 @@ int run_infer(const Flags& flags, Console& console) {
   const auto stop = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > flags.limit;
   };
-  // Of the tile shapes that it may have, the one that takes the fewest coarser sites.
+  // The tile shape that takes the fewest coarser sites is chosen.
   InferredContract found;
   KernelUnderTest kernel = trials.front()->kernel();
   for (const int tile : trials.front()->tiles()) {

@@ -253,7 +253,7 @@ Table sites_of(const Drift& drift) {
   return table;
 }
 
-/// What the squares of the sites alone say of the whole.
+/// The share of the whole that the squares of the sites alone explain.
 std::string balance_of(const Drift& drift) {
   double squares = 0;
   for (const DriftSite& site : drift.sites) squares += site.error * site.error;

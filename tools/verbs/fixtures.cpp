@@ -23,7 +23,7 @@ struct Arguments {
 };
 
 std::filesystem::path file_of(const Arguments& arguments, const Room& room) {
-  // Of a program that of its file.
+  // A program has the name of its file.
   const std::string name(room.name);
   const std::string stem =
       room.is_program() ? std::filesystem::path(name.substr(0, name.rfind('@'))).stem().string() : name;

@@ -46,7 +46,7 @@ Json named_summaries(const Entries& entries) {
   return list;
 }
 
-/// Of the first kernel that it fits: what depends on a kernel's sites is told in docs/contracts.md.
+/// Accumulations of the first kernel that it fits: docs/contracts.md tells what depends on a kernel's sites.
 Json ways_of(const Contract& contract) {
   Json ways = Json::array();
   for (const KernelRoom* room : kernel_rooms())

@@ -212,7 +212,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   equal->add_option("--style", flags->style, "how the inputs are distributed")
       ->check(one_of(name_list(all_styles)))
       ->capture_default_str();
-  equal->add_option("--seed", flags->seed, "of the inputs")->capture_default_str();
+  equal->add_option("--seed", flags->seed, "of the inputs")->check(any_seed())->capture_default_str();
   equal->add_flag("--json", flags->json, "as JSON");
   return [flags, check, write](Console& console) {
     if (check->parsed()) return run_check(*flags, console);

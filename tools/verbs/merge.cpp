@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t most_parts = 100000;
 
-/// What has the rows of a page.
+/// The name of the list that has the rows of a page.
 std::string_view list_of(const Json& page) {
   return page.contains("mutants") ? "mutants" : page.contains("variants") ? "variants" : "rows";
 }
 
-/// What a page says, but for what differs from share to share.
+/// The page without the facts that differ from share to share.
 Json common_of(Json page) {
   for (const char* own : {"shard", "passed", "rows", "mutants", "healthy_runs", "rules", "rules_on_held_out",
                           "variants", "all", "cases", "cases_asked", "unanswered_cases"})

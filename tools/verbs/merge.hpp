@@ -21,7 +21,7 @@ struct Console;
 std::pair<int, int> shard_from(const std::string& words);
 void add_shard_flag(CLI::App& app, std::string& words);
 
-/// What a page says of being a share: which one, of how many, and of each row which piece of work it came of.
+/// A page's facts on being a share: which one, of how many, and of each row which piece of work it came of.
 Json shard_facts(int part, int parts, const std::vector<std::size_t>& places);
 
 /// The page of a run that was not shared, from those of all its shares in any order, called as in `names`. Throws
@@ -33,7 +33,7 @@ void require_whole(const std::vector<Json>& pages, const std::vector<std::string
 /// The rows of all shares, in the order of one process.
 Json rows_in_order(std::vector<Json>& pages);
 
-/// What is written of the shares, and whether it passed.
+/// Writes the page of the shares, and says whether it passed.
 using Merge =
     std::function<std::pair<std::string, bool>(std::vector<Json> pages, const std::vector<std::string>& names)>;
 /// A verb that merges shares of `run`: adds its files and --output.

@@ -25,7 +25,7 @@ struct OracleOptions {
   unsigned threads = 0;
 };
 
-/// What --lambda0 says goes for every problem that has that setting and is silent about it.
+/// Sets --lambda0 in every problem that has that setting and is silent about it.
 template <class X>
 bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
   if (lambda0.empty()) return false;

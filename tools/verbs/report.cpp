@@ -55,7 +55,7 @@ struct Task {
   std::shared_ptr<const KernelForm> of_program = nullptr;  ///< the form, where it is a program's
 };
 
-/// What a kernel is given.
+/// The case that a kernel is given.
 struct Posed {
   CaseSpec spec;
   Problem problem;
@@ -77,8 +77,8 @@ SeededCase seeded_case(const ReportOptions& options, const Room& room) {
   return {find_room(room.name), std::move(spec)};
 }
 
-/// The kernels of a mechanism that take what is asked for; null if it has none. Who names a mechanism hears why it does
-/// not take an argument: throws InputError. Of any other `refusal` says why, unless it says so of another already.
+/// The kernels of a mechanism that take what is asked for; null if it has none. Throws InputError where a named
+/// mechanism does not take an argument; for others `refusal` says why, unless it has a reason already.
 const KernelRoom* kernels_for(const ReportOptions& options, const Room& room, std::string& refusal) {
   const KernelRoom* plain = find_kernels(kernel_rooms(), room.name);
   const SeededCase seeded = seeded_case(options, room);
@@ -112,7 +112,7 @@ std::optional<int> tile_of(const KernelForm& form, std::string_view asked) {
   return tile == form.tiles.end() ? std::nullopt : std::optional(static_cast<int>(tile - form.tiles.begin()));
 }
 
-/// Of a program that its user wrote: the algorithm that --form names, or the recurrence itself, token by token.
+/// Adds the task of a user's program: the algorithm that --form names, or the recurrence itself, token by token.
 void add_program(const std::string& name, const ReportOptions& options, std::vector<Task>& tasks) {
   const auto room = room_named(name, "--mechanism");
   require(options.form.empty() || is_program_form(options.form), "--form: ", name,
@@ -196,7 +196,7 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
         for (const Format precision : device->precisions)
           if (precise(precision)) tasks.push_back({find_room(room->name), &form, &measure, precision, device});
     }
-    // Who names no mechanism asks for those that the contract is about.
+    // A report without named mechanisms is about those that the contract is about.
     if (matched || why.empty()) continue;
     if (!options.mechanisms.empty()) throw InputError(why);
     if (mismatch.empty()) mismatch = why;
@@ -362,7 +362,7 @@ int run_report(const Flags& flags, Console& console) {
     progress.phase("kernels");
     return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
   }();
-  // Who asks why wants to see the errors that are explained.
+  // A report with --why shows the errors that are explained, too.
   file.commit(
       print(report, *rows_format_from(flags.format), flags.rows || options.why, shows_colours(console, flags.output)));
   plot.commit(plots_of(report.rows));

@@ -23,7 +23,7 @@ inline constexpr RunsOn all_runs_on[] = {RunsOn::every, RunsOn::cpu, RunsOn::gpu
 /// "auto", "cpu" or "gpu".
 std::string_view name_of(RunsOn where);
 
-/// What is asked for; an empty list means all.
+/// The options of a report; an empty list means all.
 struct ReportOptions {
   std::vector<std::string> mechanisms;
   std::string form;  ///< names with commas or spaces between, or of a program the file of its form

@@ -38,7 +38,7 @@ struct SuiteFlags {
   std::uint64_t seed = 0;
   int head_dim = 64;
   double false_alarms = false_alarm_rate;  ///< of all cases together
-  bool without_cotangents = false, without_groups = false, settings = false;
+  bool without_cotangents = false, without_groups = false, plain_shapes = false, settings = false;
   bool measures = false;
 };
 
@@ -97,8 +97,9 @@ std::vector<Posed> posed_by(const SuiteFlags& flags, Console& console) {
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const int number = static_cast<int>(c) + 1;
     if (!asks_for(flags.only, number)) continue;
-    Shape shape = shape_from(fmt::format("{},{},{}", cases[c].shape, flags.head_dim, flags.head_dim));
+    Shape shape = cases[c].extents(flags.head_dim);
     if (flags.without_groups) shape.shared_heads = 0;
+    if (flags.plain_shapes) shape.query_len = 0, shape.key_dim = shape.value_dim = flags.head_dim;
     Posed posed{number,
                 {found,
                  {.mechanism = std::string(room.name),
@@ -142,7 +143,7 @@ void take_written(const std::string& folder, std::vector<Posed>& cases) {
   }
 }
 
-/// What all cases are made with.
+/// The arguments with which all cases are made.
 std::string arguments_of(const SuiteFlags& flags) {
   std::string words;
   for (const std::string& param : flags.params) words += " --param " + shown_word(param);
@@ -156,7 +157,13 @@ int write_cases(const SuiteFlags& flags, const std::vector<Posed>& cases, Consol
   std::filesystem::create_directories(folder);
   for (const Posed& posed : cases) {
     const std::filesystem::path path = folder / posed.file("case");
-    if (std::filesystem::exists(path)) read_seeded_case(path.string(), "--write-cases");  // of others nothing is lost
+    if (!std::filesystem::exists(path)) continue;
+    try {
+      read_seeded_case(path.string(), "--write-cases");  // what can be made again is not lost
+    } catch (const InputError&) {
+      throw InputError(text("--write-cases: ", path.string(),
+                            " is no case that `assay case` makes and would be lost; name another folder or remove it"));
+    }
   }
   for (const Posed& posed : cases) {
     const std::string path = (folder / posed.file("case")).string();
@@ -184,6 +191,7 @@ std::string command_of(const SuiteFlags& flags) {
   if (flags.settings) command += " --settings";
   command += arguments_of(flags);
   if (flags.without_groups) command += " --no-groups";
+  if (flags.plain_shapes) command += " --plain-shapes";
   if (flags.without_cotangents) command += " --no-cotangents";
   for (const std::string& tensor : check.tensors) command += " --tensor " + tensor;
   if (!check.standard.contract.empty()) command += " --contract " + shown_word(check.standard.contract);
@@ -192,7 +200,7 @@ std::string command_of(const SuiteFlags& flags) {
   return command;
 }
 
-/// What has become of the eight.
+/// The results of the eight cases.
 struct Outcome {
   std::vector<ReportRow> rows;
   Table table{
@@ -233,14 +241,16 @@ void tell_failures(const Posed& posed, const std::vector<ReportRow>& rows, const
   if (first == nullptr) return;
   for (const std::string& line : complaints_of({*first})) all.lines.push_back(line);
   const auto same = [](const std::string& name) { return name; };
-  if (!others.empty()) all.lines.push_back(fmt::format("      as do {}", names_in(others, same)));
+  if (!others.empty())
+    all.lines.push_back(
+        fmt::format("      {} {} not pass, either", names_in(others, same), others.size() == 1 ? "does" : "do"));
   for (const std::string& line : findings) {
     all.lines.push_back("      " + line);
     all.findings.push_back({{"case", posed.number}, {"finding", line}});
   }
 }
 
-/// Of tensors that pass: what they pass by, where that is a named contract, and which contract they do not keep.
+/// Notes on tensors that pass: the evidence, where that is a named contract, and the contract that they do not keep.
 void tell_notes(const Posed& posed, const std::vector<ReportRow>& rows, Outcome& all) {
   std::vector<std::string> loose;
   double worst = 0;
@@ -310,7 +320,7 @@ std::string hidden_in(const ProgramSuite& suite) {
   return words + (suite.hidden.size() > named ? "; ..." : "");
 }
 
-/// What the eight show, as JSON has it.
+/// The errors that the eight cases show, as JSON has them.
 Json json_of_choice(const SuiteFlags& flags) {
   const ProgramSuite suite = program_suite(*room_named(flags.mechanism, "mechanism"), flags.check.standard.threads, {});
   Json cases = Json::array();
@@ -324,14 +334,26 @@ Json json_of_choice(const SuiteFlags& flags) {
           {"cases", std::move(cases)}};
 }
 
-/// "chosen by what they show: 84 of 86 errors in the formula".
-std::string words_of_choice(const SuiteFlags& flags) {
-  if (const Suite* suite = find_suite(flags.mechanism))
-    return fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
-                       flags.settings ? suite->shown_with_settings : suite->shown, suite->faults, suite->by_contract);
+/// "chosen by what they show: 84 of 86 errors in the formula", and in a second line some of those that no case shows.
+std::vector<std::string> words_of_choice(const SuiteFlags& flags) {
+  if (const Suite* suite = find_suite(flags.mechanism)) {
+    const bool by_contract = !flags.check.standard.contract.empty();
+    std::vector<std::string> unseen;
+    for (const SuiteBlindSpot& spot : suite->blind_spots)
+      if (!flags.settings && (by_contract ? spot.by_contract : spot.shown) == 0)
+        unseen.push_back(spot.name + (spot.by_contract > 0 ? " (--contract sees it)" : ""));
+    std::vector<std::string> lines = {
+        fmt::format("cases     chosen by what they show: {} of {} faults, {} with --contract (records/suite.md)",
+                    flags.settings ? suite->shown_with_settings : suite->shown, suite->faults, suite->by_contract)};
+    if (!unseen.empty()) lines.push_back(fmt::format("          cannot see: {}", fmt::join(unseen, ", ")));
+    return lines;
+  }
   const ProgramSuite suite = program_suite(*room_named(flags.mechanism, "mechanism"), flags.check.standard.threads, {});
-  return fmt::format("cases     chosen by what they show: {} of {} errors in the formula and its gradient{}",
-                     suite.shown, suite.errors, suite.hidden.empty() ? "" : "\n          not: " + hidden_in(suite));
+  std::vector<std::string> lines = {
+      fmt::format("cases     chosen by what they show: {} of {} errors in the formula and its gradient", suite.shown,
+                  suite.errors)};
+  if (!suite.hidden.empty()) lines.push_back("          not: " + hidden_in(suite));
+  return lines;
 }
 
 Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& all) {
@@ -342,15 +364,16 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
   page.header = {fmt::format("assay suite: {} against the oracle's answers to {} of {}", subject,
                              counted(cases.size(), "case"), flags.mechanism)};
   const bool has_arguments = cases.front().seeded.has_arguments();
-  page.header.push_back(
-      has_arguments
-          ? "cases     those of the mechanism, with these arguments; `assay check --mutants` says of each which "
-            "errors in the joined formula it shows"
-          : words_of_choice(flags));
+  if (has_arguments)
+    page.header.emplace_back(
+        "cases     those of the mechanism, with these arguments; `assay check --mutants` says of each which errors in "
+        "the joined formula it shows");
+  else
+    for (std::string& line : words_of_choice(flags)) page.header.push_back(std::move(line));
+  page.header.emplace_back("columns   model, contract: the worst tensor's error, in units of what roundings do in the");
   page.header.emplace_back(
-      "columns   model, contract: the worst tensor's error, in units of what roundings do in the recurrence itself");
-  page.header.emplace_back(
-      "          (up to 2 is right, in fp32 and fp64 3) and of what the contract allows (up to 1 keeps it)");
+      "          recurrence itself (up to 2 is right, in fp32 and fp64 3) and of what the contract allows");
+  page.header.emplace_back("          (up to 1 keeps it)");
   page.header.push_back(
       fmt::format("limits    correct kernels fail, in any of these cases, with a probability of {} at most",
                   check.standard.false_alarms));
@@ -393,7 +416,7 @@ int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file,
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
     table.rows.push_back(
         {std::to_string(c + 1), suite.cases[c].shape, words_of(suite.cases[c]), std::to_string(suite.shows[c])});
-  std::string text = table.text() + '\n' + words_of_choice(flags) + '\n';
+  std::string text = table.text() + '\n' + text_of_lines(wrapped(words_of_choice(flags), 10));
   if (suite.no_change > 0) text += fmt::format("          {} more change no number of any case\n", suite.no_change);
   file.commit(text);
   return exit_passed;
@@ -453,7 +476,7 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
   app.add_option("--precision", flags.precision, "what queries, keys, values and cotangents are rounded to")
       ->check(one_of(name_list(case_precisions)))
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "of the inputs")->capture_default_str();
+  app.add_option("--seed", flags.seed, "of the inputs")->check(any_seed())->capture_default_str();
   app.add_flag("--settings", flags.settings,
                "the eight that show most of a kernel that has the mechanism's settings, too");
   app.add_option("--param", flags.params, "a setting of all cases, NAME=VALUE; may be given several times")
@@ -466,6 +489,10 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
       ->check(one_of({"bthd", "bhtd", "thd"}))
       ->capture_default_str();
   app.add_flag("--no-groups", flags.without_groups, "as many key/value heads as heads");
+  app.add_flag(
+      "--plain-shapes", flags.plain_shapes,
+      "keys and values of --head-dim dimensions and a query for every key in all cases, for a kernel that takes "
+      "no others");
   app.add_flag("--no-cotangents", flags.without_cotangents,
                "leave out the cotangents d_o, ...: the answers then have no gradients");
   app.add_option("--write-cases", flags.write_cases, "only write the cases, case1.safetensors, ..., into this folder");

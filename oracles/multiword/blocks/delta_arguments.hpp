@@ -22,7 +22,7 @@ struct BlockPlanes {
   std::size_t plane = 0;  ///< from a word to the next
 };
 
-/// What all blocks of a problem are told. Block x has columns from x * block_columns on.
+/// The arguments of all blocks of a problem. Block x has columns from x * block_columns on.
 struct DeltaBlocks {
   std::size_t steps, keys, stride, length;  ///< columns of all blocks; steps of a segment
   DeltaDecay decay_kind;
@@ -32,7 +32,7 @@ struct DeltaBlocks {
   double sum_error, dot_error, of_query, of_query_total, safety, underflow;
   const double *q, *k, *p, *v, *beta, *decay, *scale, *initial_state;
   const DeltaBound* bound;
-  // Of the way back alone:
+  // For the way back alone:
   const ResidualBound* residual;
   const AdjointBound* adjoint;
   const double *of_decay, *of_decay_total, *cotangent, *final_cotangent, *final_size;

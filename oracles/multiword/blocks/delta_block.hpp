@@ -14,7 +14,7 @@ inline constexpr std::size_t block_threads = 256;
 inline thread_local bool last_task_first = false;
 #endif
 
-/// f(i) for every i below n, by all threads; nobody goes on before all are done.
+/// Calls f(i) for every i below n, by all threads; none goes on before all are done.
 template <class F>
 ASSAY_INLINE void each_task(std::size_t n, F&& f) {
 #ifdef ASSAY_WORDS_ON_DEVICE
@@ -62,20 +62,20 @@ ASSAY_INLINE Words<Lanes, W> key_part(std::size_t keys, std::size_t part, F&& ad
   return sum;
 }
 
-/// What a block's columns are at: one number each, or words of one.
+/// The state of a block's columns: one number each, or words of one.
 template <int W>
 struct BlockColumns {
   static constexpr std::size_t parts = key_parts<W>, n = block_columns;
   double error[n], size[n], write[W * n];
   double reads[parts * W * n], outs[parts * W * n];  ///< outs: of decays, on the way back
-  // Of the way back alone:
+  // For the way back alone:
   double cotangent[W * n], minus[W * n], read[W * n], decay[W * n];
   double next_error[n], read_error[n], read_size[n];
   double errors[4 * n];  ///< of their parts of dq, dk, dbeta and the decays'
   double of_errors[4 * column_sums], of_strength[W * column_sums], of_decay[W * column_sums];
 };
 
-/// What the steps of a segment leave behind, as DeltaTrace, with block_columns for lanes.
+/// The trace that the steps of a segment leave behind, as DeltaTrace, with block_columns for lanes.
 struct BlockTrace {
   double *state, *error, *size, *residual, *residual_error;
 };
@@ -144,7 +144,7 @@ class DeltaBlock {
     return states + i * W * block_columns + j;
   }
   ASSAY_INLINE bool decays(DeltaDecay kind) const { return x.decay_kind == kind; }
-  /// Of step t, of key i where every channel has its own.
+  /// The decay of step t, of key i where every channel has its own.
   ASSAY_INLINE Words<Lanes, W> decay_of(std::size_t t, std::size_t i) const {
     return broadcast_words<W>(x.decay + (decays(DeltaDecay::per_step) ? t : t * x.keys + i) * W);
   }

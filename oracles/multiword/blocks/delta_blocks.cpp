@@ -15,7 +15,7 @@ const double* numbers_of(const std::vector<X>& x) {
   return reinterpret_cast<const double*>(x.data());
 }
 
-/// What comes back of the columns, in its order: calls f(planes, the answer they go to).
+/// Calls f(planes, the answer they go to) for all planes that come back of the columns, in their order.
 template <class Arguments, class Run, class F>
 void each_answer(Arguments& x, Run& run, F&& f) {
   f(x.o, run.o), f(x.final_state, run.final_state);

@@ -43,7 +43,7 @@ ASSAY_INLINE Words<Lanes, W> settled(Words<Lanes, W> x) {
   return x;
 }
 
-/// What underflows of one operation may add up to, but nothing if `smallest` is zero: then the result is exact.
+/// The most that underflows of one operation add up to, but nothing if `smallest` is zero: then the result is exact.
 ASSAY_INLINE Lanes underflow_of(Lanes smallest) {
   return lesser(smallest * broadcast(1024), broadcast(pack_underflow));
 }
@@ -75,7 +75,7 @@ ASSAY_INLINE Lanes sum_of_sizes(const Words<Lanes, W>& x, int first) {
   return sum;
 }
 
-/// What the radii of x and y make of that of x y, and how much an underflow may add. A size may be twice the number,
+/// The radius of x y from the radii of x and y, and the most that an underflow may add. A size may be twice the number,
 /// which in a decaying state would add up with every token.
 template <int W>
 ASSAY_INLINE Lanes product_radius(const Balls<W>& x, const Balls<W>& y) {
@@ -179,8 +179,8 @@ ASSAY_INLINE Lanes nearest(const Words<Lanes, W>& x) {
   return sum;
 }
 
-/// Long division, a word at a time. What the quotient q misses is measured: a / b - q = (a - q b) / b. Not a number, or
-/// infinite, is the radius where b may be zero.
+/// Long division, a word at a time. The error of the quotient q is measured: a / b - q = (a - q b) / b. Not a number,
+/// or infinite, is the radius where b may be zero.
 template <int W>
 inline void divide_balls(double* r, const double* a, const double* b, const PackConstants& c) {
   constexpr double up = 1 + 0x1p-49, down = 1 - 0x1p-49;

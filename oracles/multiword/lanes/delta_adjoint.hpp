@@ -4,8 +4,8 @@
 //
 //   dq += S_t do,  G += c q^T,  de = beta k^T G = dv,  dbeta += e . k^T G,  dk += beta e G - P de,  G <- D^T ...
 //
-// What all columns share is summed lane by lane, over the columns of one lane in their order; total_columns adds the
-// eight sums up. docs/error-analysis.md, section 4.1.
+// Each lane sums what all columns share, over its own columns in their order; total_columns adds the eight sums up.
+// docs/error-analysis.md, section 4.1.
 #include "oracles/multiword/lanes/delta_slab.hpp"
 
 namespace assay::words::ASSAY_WORDS_ISA {

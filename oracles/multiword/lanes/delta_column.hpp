@@ -1,7 +1,7 @@
 #pragma once
-// What steps of the delta rule, forwards and backwards, do to a column as a whole: what they write, and what its
-// numbers may be off by. Everything here is a sum of non-negative products; the coefficients have room for its
-// roundings. docs/error-analysis.md, sections 4 and 4.1.
+// Effects of steps of the delta rule, forwards and backwards, on a column as a whole: their writes, and the errors of
+// its numbers. Everything here is a sum of non-negative products; the coefficients have room for its roundings.
+// docs/error-analysis.md, sections 4 and 4.1.
 #include "oracles/multiword/lanes/delta_kernels.hpp"
 #include "oracles/multiword/lanes/sum.hpp"
 
@@ -45,7 +45,7 @@ struct ColumnSize {
   }
 };
 
-/// What a step writes to a column.
+/// The write of a step to a column.
 template <int W>
 struct StepWrite {
   Words<Lanes, W> residual, write;  ///< e, beta e
@@ -59,7 +59,7 @@ ASSAY_INLINE StepWrite<W> step_write(const Words<Lanes, W>& read, Lanes v, doubl
   return s;
 }
 
-/// Of a column after a step, from its error and size before.
+/// The error of a column after a step, from its error and size before.
 template <int W>
 ASSAY_INLINE Lanes error_after(const DeltaBound& bound, const StepWrite<W>& step, Lanes error, Lanes size) {
   Lanes e = fma(broadcast(bound.growth), error, broadcast(bound.floor));
@@ -72,7 +72,7 @@ ASSAY_INLINE Lanes residual_error(const ResidualBound& bound, Lanes error, Lanes
   e = fma(broadcast(bound.of_state), size, e);
   return fma(broadcast(bound.of_sizes), sizes, e);
 }
-/// Of scale times `out`, which was read off a column of that error and size.
+/// The error of scale times `out`, which was read off a column of that error and size.
 template <int W>
 ASSAY_INLINE Lanes out_error(const DeltaBound& bound, double of_size, double of_scale, const Words<Lanes, W>& out,
                              Lanes error, Lanes size) {
@@ -81,7 +81,7 @@ ASSAY_INLINE Lanes out_error(const DeltaBound& bound, double of_size, double of_
   return fma(broadcast(bound.out_of_state), read_error, scaling);
 }
 
-/// What the columns' numbers are and may be off by, while a step goes back.
+/// The columns' numbers and their errors, while a step goes back.
 template <int W>
 struct StepBack {
   Words<Lanes, W> read, erased, write;  ///< k^T G, beta k^T G, beta e
@@ -110,14 +110,14 @@ ASSAY_INLINE StepBack<W> back_of(const AdjointBound& b, double beta, const Words
   return back;
 }
 
-/// Of the column's part of dbeta; e is off by `error`.
+/// The error of the column's part of dbeta; e is off by `error`.
 template <int W>
 ASSAY_INLINE Lanes strength_error(const StepBack<W>& back, double rounding, const Words<Lanes, W>& e, Lanes error) {
   const Lanes of_e = size_of(e), of_read = size_of(back.read);
   return fma(back.read_whole, of_e + error, of_read * fma(broadcast(rounding), of_e, error));
 }
 
-/// Of its part of dk, where the state before has that size and error.
+/// The error of the column's part of dk, where the state before has that size and error.
 template <int W, bool Corrected>
 ASSAY_INLINE Lanes key_error(const AdjointBound& b, const StepBack<W>& back, double sum_error, const Words<Lanes, W>& e,
                              Lanes error, Lanes size, Lanes state) {
@@ -134,12 +134,12 @@ ASSAY_INLINE Lanes key_error(const AdjointBound& b, const StepBack<W>& back, dou
   return keys;
 }
 
-/// Of <G, S> where G is off by `error` and of size `size`, and the state before has that size and error.
+/// The error of <G, S> where G is off by `error` and of size `size`, and the state before has that size and error.
 ASSAY_INLINE Lanes decay_error(double rounding, Lanes error, Lanes size, Lanes state_size, Lanes state_error) {
   return fma(error, state_size + state_error, size * fma(broadcast(rounding), state_size, state_error));
 }
 
-/// Of G once the step is undone.
+/// The error of G once the step is undone.
 template <int W>
 ASSAY_INLINE Lanes error_before(const AdjointBound& b, const StepBack<W>& back) {
   Lanes e = fma(broadcast(b.growth), back.error, broadcast(b.floor));

@@ -1,20 +1,20 @@
 #pragma once
-// What the way back through a delta rule takes beside the slab of kernels.hpp: the same steps with what they leave
-// behind, one step of the adjoint, and sums over columns (delta_slab.hpp, delta_adjoint.hpp).
-// docs/error-analysis.md, section 4.1.
+// Kernels of the way back through a delta rule beside the slab of kernels.hpp: the same steps with the traces that they
+// leave, one step of the adjoint, and sums over columns (delta_slab.hpp, delta_adjoint.hpp). docs/error-analysis.md,
+// section 4.1.
 #include "oracles/multiword/lanes/kernels.hpp"
 
 namespace assay::words {
 
-/// What the residual e of a step may be off by.
+/// The error bound of the residual e of a step.
 struct ResidualBound {
   double of_error;  ///< times the column's error before the step
   double of_state;  ///< times the column's size before the step
   double of_sizes;  ///< times |v| + size(P^T p)
 };
 
-/// What the steps of a slab leave for the way back. Of states and their columns' errors and sizes there is one more
-/// than of steps: the first is the one before.
+/// The trace that the steps of a slab leave for the way back. States and their columns' errors and sizes are one more
+/// than the steps: the first is the one before.
 struct DeltaTrace {
   const ResidualBound* bound;  ///< [steps]
   double* state;               ///< [steps + 1][key][word][lanes]

@@ -32,8 +32,7 @@ struct KeySum {
   }
 };
 
-/// What step t does with element i of a column before the update: reads it, and decays it where each channel has a
-/// decay of its own.
+/// Reads element i of a column before the update of step t, and decays it where each channel has a decay of its own.
 template <int W, DeltaDecay Decay, DeltaError Error>
 ASSAY_INLINE void look_ahead(const DeltaSlab& s, std::size_t t, std::size_t i, Words<Lanes, W>& x,
                              Words<Lanes, W>& read) {

@@ -106,7 +106,7 @@ struct DefiniteKernels {
   void (*solve)(const double* L, double* x, std::size_t n);
 };
 
-/// What depends on the number of words: matrix.hpp, delta_slab.hpp, passes.hpp.
+/// The kernels that depend on the number of words: matrix.hpp, delta_slab.hpp, passes.hpp.
 struct WordKernels {
   void (*product)(const double* A, std::size_t lda, ConstPlanes B, std::size_t bk, std::size_t bn, Planes C,
                   std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t K);

@@ -92,7 +92,7 @@ void covariance(const R* keys, const R* root_weight, const R* center, std::size_
   }
 }
 
-/// A = U^T U in place from its upper triangle; false if a pivot is not positive. What is below the diagonal is ruined.
+/// A = U^T U in place from its upper triangle; false if a pivot is not positive. The part below the diagonal is ruined.
 template <class R>
 bool cholesky(R* A, std::size_t d, std::size_t stride) {
   constexpr std::size_t width = pack_of<R>;

@@ -66,7 +66,7 @@ std::vector<std::size_t> seeing(const lla::Head& head) {
   return queries;
 }
 
-/// One round of blocks, as in run(). What keys get from a block they get in the blocks' order.
+/// One round of blocks, as in run(). Keys get their parts from blocks in the blocks' order.
 std::vector<char> run_gradients(const lla::Head& head, const lla::Cotangent& cotangent,
                                 const std::vector<std::size_t>& queries, int words, const Effort& effort,
                                 const Escalation& escalation, lla::RowResults& results, lla::KeySums& sums) {

@@ -253,7 +253,7 @@ void Block::set_ridge(std::size_t b) {
   query.ridge_least = least;
 }
 
-/// eta = rho / omega. What a rho in words is off by, and the words of it that are not taken, are its error.
+/// eta = rho / omega. The error of a rho in words, and the words of it that are not taken, are its error.
 void Block::set_probe(std::size_t b) {
   Query& query = queries_[b];
   const Certified* in_words = problem_.probe_in_words;
@@ -480,7 +480,7 @@ void Block::refine(System& system) {
     for (Query& query : queries_) {
       const double gain =
           query.last_correction > 0 ? std::min(0.125, query.correction / query.last_correction) : 0x1p-10;
-      // Who stalled once has come to the noise of the level, whatever the next correction happens to be.
+      // A query that stalled once has come to the noise of the level, whatever the next correction happens to be.
       query.settled =
           query.settled || stalled(query, step, level) || query.correction * gain < std::ldexp(1.0, 12 - 53 * words);
       done = done && query.settled;

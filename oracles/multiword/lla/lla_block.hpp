@@ -95,7 +95,7 @@ struct Head {
   std::vector<double> key_norm, value_max, query_norm;  ///< upper bounds: 2-norm, largest entry, 2-norm
 };
 
-/// What is known of one query beside the fields.
+/// The state of one query beside the fields.
 struct Query {
   std::size_t index;
   KeyRange keys;             ///< relative to the block's first key
@@ -148,7 +148,7 @@ struct RowErrors {
   double eigenvalue = 0;                  ///< lower bound of the exact matrix's smallest; 0: none; 1 without a system
 };
 
-/// What the computed solution of one row may be off by. Infinite where there is no proof.
+/// Bounds on the errors of the computed solution of one row. Infinite where there is no proof.
 struct SystemErrors {
   double size = 0, largest = 0;  ///< of the unknown: sizes' 2-norm and largest entry
   double energy = 0;             ///< of the unknown, in the norm of A; 0 where nothing is solved for
@@ -158,7 +158,7 @@ struct SystemErrors {
   std::vector<double> product;   ///< [key] ... and of the weight times it
 };
 
-/// What output() found about a row.
+/// The bounds that output() found for a row.
 struct RowProof {
   RowErrors row;
   SystemErrors line;          ///< of eta

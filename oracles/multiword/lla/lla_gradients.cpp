@@ -33,7 +33,7 @@ Cotangent::Cotangent(const Head& head, std::span<const double> cotangent)
 
 namespace {
 
-/// Of d_lambda.
+/// The columns of d_lambda.
 std::size_t ridge_columns(const LlaProblem& p) {
   if (p.slope != Slope::solved) return 0;
   return p.lambda.size() == p.queries * p.dim ? p.dim : 1;
@@ -79,7 +79,7 @@ Certified KeySums::certified(const Field& sums, const std::vector<double>& bound
   return x;
 }
 
-/// What a row's gradients may be off by, and what it adds to the bounds and sizes of the keys' sums.
+/// Bounds on the errors of a row's gradients, and its part of the bounds and sizes of the keys' sums.
 struct GradientBlock::RowBound {
   double d_q = 0, d_bandwidth = 0, d_probe = 0;
   std::vector<double> d_lambda;
@@ -393,7 +393,7 @@ std::vector<char> GradientBlock::run(const Escalation& escalation, RowResults& r
   std::vector<char> counts(count(), 1);
   for (std::size_t b = 0; b < count(); ++b) {
     const std::size_t i = queries_[b].index;
-    // What no loss looks at has no gradients, whatever its system is like.
+    // A row that no loss looks at has no gradients, whatever its system is like.
     const bool seen = cotangent_.largest[i] > 0, last = words_ >= escalation.most_words;
     const RowBound bound = seen ? this->bound(b) : RowBound();
     counts[b] = last || (results.o.meets(i, escalation.target) && bound.ratio <= escalation.target);

@@ -25,7 +25,7 @@ struct Cotangent {
   std::vector<double> value_norm;                ///< [key] of v's 2-norm
 };
 
-/// What every query has for itself.
+/// The results that every query has for itself.
 struct RowResults {
   RowResults(const LlaProblem& problem, int words);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What local linear attention in words is asked, and what it answers.
+// Problems and answers of local linear attention in words.
 #include <cstddef>
 #include <span>
 #include <vector>

@@ -132,7 +132,7 @@ def gradient(case, inputs, name):
 def digits(value):
     if isinstance(value, list):
         return [digits(x) for x in value]
-    # What a difference leaves of an exact zero.
+    # The rest of an exact zero after a difference.
     return "0.0" if abs(value) < Decimal(10) ** -60 else f"{value:.{DIGITS - 1}e}"
 
 

@@ -1,5 +1,4 @@
-// What a check costs, and is estimated to. The estimate is shown in proptests/transcripts/check.md, what it costs in
-// lab.md.
+// The costs of a check and their estimate. proptests/transcripts/check.md shows the estimate, lab.md the costs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace assay {
 namespace {
 
-/// Of every room that is checked, in their order, with shares that make a whole.
+/// Costs of every room that is checked, in their order, with shares that make a whole.
 TEST(Costs, are_known_of_every_room) {
   std::vector<const Room*> checked;
   std::copy_if(rooms().begin(), rooms().end(), std::back_inserter(checked),

@@ -1,5 +1,5 @@
-// Whose digests the page of all kernels trusts. What it says of a record, and of one that is older than the sources, is
-// in proptests/transcripts/pages.md.
+// The digests that the page of all kernels trusts. Its words on a record, and on one that is older than the sources,
+// are in proptests/transcripts/pages.md.
 #include "tools/pages/docs_kernels.hpp"
 
 #include <gtest/gtest.h>

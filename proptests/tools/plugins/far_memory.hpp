@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a device that is not there: addresses that nobody can read or write without translating them.
+// Memory of a device that is not there: addresses that cannot be read or written without translation.
 #include <cstdint>
 
 /// Between the address on the "device" and the host's own. No process has memory at such addresses.

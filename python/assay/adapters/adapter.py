@@ -1,4 +1,4 @@
-"""What adapters have in common."""
+"""Common parts of adapters."""
 import copy
 import importlib
 import inspect
@@ -20,6 +20,8 @@ class Adapter:
     refused = {}
     posed_as = {}
     harmless = ()
+    # Arguments that are given where they are None, too.
+    required = ("scale", "softmax_scale", "sm_scale", "initial_state")
     # Our names that the function has: tensors and settings.
     tensors, settings = (), ()
 
@@ -75,7 +77,7 @@ class Adapter:
         params = {name: as_number(value) for name, value in case.params.items()}
         self.refuse_ours(given, params)
         kwargs = self.give(dict(given), dict(params), case)
-        kwargs = {name: x for name, x in kwargs.items() if x is not None or name in ("scale", "softmax_scale", "sm_scale", "initial_state")}
+        kwargs = {name: x for name, x in kwargs.items() if x is not None or name in self.required}
         return {name: x for name, x in self.take(self.resolved()(**{**kwargs, **self.arguments}), case).items() if x is not None}
 
     def posed(self, *args, **kwargs):
@@ -114,7 +116,7 @@ class Adapter:
                 raise InputError(f"{name}={value}: {self.name} has no such setting")
 
     def refuse_other(self, params, name, *values):
-        """Of a setting that it has as one of these values alone; the first is what goes without saying."""
+        """Refuses other values of a setting that it has as one of these alone; the first is the default."""
         value = params.get(name, values[0])
         if value not in values:
             raise InputError(f"{name}={value}: {self.name} has it as {' or '.join(map(str, values))}")

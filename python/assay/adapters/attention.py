@@ -1,6 +1,6 @@
-"""What adapters of softmax attention share."""
+"""Shared parts of adapters of softmax attention."""
 from .._native import InputError
-from .adapter import Adapter
+from .adapter import Adapter, in_layout
 
 
 class Attention(Adapter):
@@ -20,7 +20,7 @@ class Attention(Adapter):
         return params.get("window_left"), 0 if params.get("causal", True) else params.get("window_right")
 
     def require_end(self, params, q, k):
-        """Of a function whose last query stands at the last key."""
+        """Refuses other alignments for a function whose last query stands at the last key."""
         if params.get("causal_align") == "start" and q != k:
             raise InputError(f"causal_align=start: the last of {self.name}'s queries stands at the last key")
 
@@ -31,6 +31,38 @@ class Attention(Adapter):
         if right is not None and not causal:
             params["window_right"] = int(right)
         return params
+
+
+class Chosen(Attention):
+    """Attention of the keys, or blocks of keys, that every row has a list of."""
+
+    tensors = ("q", "k", "v", "topk_indices", "topk_length", "cu_seqlens")
+
+    def lists(self, given, case, heads):
+        """[rows of all sequences, heads, n], of a case that has one list for all heads or for each of these."""
+        if "topk_indices" not in given:
+            raise InputError(f"topk_indices: {self.name} needs lists of keys")
+        lists = given["topk_indices"]
+        if lists.dim() == (2 if case.layout == "thd" else 3):
+            return lists.reshape(-1, 1, lists.shape[-1]).expand(-1, heads, -1)
+        lists = in_layout(lists, case.layout, "thd")
+        if lists.shape[1] not in (1, heads):
+            raise InputError(f"topk_indices: {self.name} has " + ("one list for all heads" if heads == 1 else "lists for heads of kv"))
+        return lists.expand(-1, heads, -1)
+
+    def lengths(self, given, case):
+        """topk_length as [rows of all sequences], one for all heads; None without it."""
+        length = given.get("topk_length")
+        if length is not None and length.dim() > (1 if case.layout == "thd" else 2):
+            raise InputError(f"topk_length: {self.name} has one for all heads")
+        return None if length is None else length.reshape(-1)
+
+
+def behind(lists, lengths):
+    """Which entries of lists [rows, heads, n] stand behind the lengths [rows]."""
+    import torch
+
+    return torch.arange(lists.shape[-1], device=lists.device) >= lengths.reshape(-1, 1, 1)
 
 
 def answers_lse(case):

@@ -1,6 +1,7 @@
 """flash-linear-attention (fla/ops): [B, T, H, d], natural logs of decays, scale K^-1/2."""
 from .._native import InputError
 from .adapter import Adapter, in_layout, shared_heads
+from .attention import Chosen, behind
 
 NAMES = {"q": "q", "k": "k", "v": "v", "beta": "beta", "initial_state": "initial_state"}
 EPS = 1e-6
@@ -98,6 +99,65 @@ class Recurrence(Adapter):
         return inputs, params
 
 
+class Sparse(Chosen):
+    """[B, T, H, d], as many queries as keys, causal; lists count from 0 in their sequence. With `blocks` of blocks, for heads of keys."""
+
+    refused = {"g_cmp": None, "g_slc": None, "g_swa": None, "window_size": 0, "return_block_indices": False, "return_indices": False}
+    required = ("scale", "q_idx", "k_idx")
+
+    def __init__(self, home, name, blocks):
+        super().__init__(home, name)
+        self.blocks, self.indices = blocks, "block_indices" if blocks else "indices"
+        self.posed_as = {self.indices: "topk_indices=True", "cu_seqlens": 'layout="thd", cu_seqlens=True', "scale": "scale=0.125"}
+        self.settings = ("scale", "bandwidth", "causal", "causal_align")
+        if blocks:
+            self.posed_as.update(block_counts="topk_length=True", block_size="topk_block_size=64")
+            self.settings += ("topk_block_size",)
+
+    def give(self, given, params, case):
+        q, k, v = (in_layout(given[name], case.layout, "bthd") for name in "qkv")
+        if not params.get("causal", True) or q.shape[1] != k.shape[1]:
+            raise InputError(f"causal: {self.name} is causal, and has as many queries as keys")
+        lists = self.lists(given, case, k.shape[2] if self.blocks else 1)
+        kwargs = {"scale": self.scale(params), "cu_seqlens": given["cu_seqlens"].long() if "cu_seqlens" in given else None}
+        if self.blocks:
+            kwargs.update(block_size=params.get("topk_block_size", 1), block_counts=self.counts(given, case, lists))
+        else:
+            if "topk_length" in given:
+                lists = lists.masked_fill(behind(lists, self.lengths(given, case)), -1)
+            # Keys that nobody chose are NaN in cases, and its mask multiplies by 0 where it hides.
+            k, v = (x.masked_fill(x.isnan(), 0) for x in (k, v))
+            kwargs.update(q_idx=None, k_idx=None)
+        lists = lists.long().reshape(*q.shape[:2], *lists.shape[1 if self.blocks else 2 :])
+        return {"q": q, "k": k, "v": v, self.indices: lists, **kwargs}
+
+    def counts(self, given, case, lists):
+        """How many blocks of each list count, [B, T, heads of keys]."""
+        import torch
+
+        if "topk_length" not in given:
+            rows = lists.shape[:2]
+            counts = torch.full(rows, lists.shape[-1], device=lists.device)
+        else:
+            counts = self.lists({"topk_indices": given["topk_length"][..., None]}, case, lists.shape[1])[..., 0]
+        batch = 1 if case.layout == "thd" else given["q"].shape[0]
+        return counts.long().reshape(batch, -1, lists.shape[1])
+
+    def take(self, result, case):
+        return {"o": in_layout(result, "bthd", case.layout)}
+
+    def pose(self, bound):
+        params = {"causal": True, "scale": bound["q"].shape[-1] ** -0.5 if bound.get("scale") is None else bound["scale"]}
+        if bound.get(self.indices) is None:
+            raise InputError(f"{self.indices}: assay captures calls that are given their lists")
+        inputs = {name: bound[name] for name in "qkv"} | {"topk_indices": bound[self.indices], "cu_seqlens": bound.get("cu_seqlens")}
+        if self.blocks:
+            counts = bound.get("block_counts", 16)
+            params["topk_block_size"] = bound.get("block_size", 64)
+            inputs["topk_length"] = inputs["topk_indices"].new_full(inputs["topk_indices"].shape[:-1], counts) if isinstance(counts, int) else counts
+        return inputs, params
+
+
 BOUNDED = ("log", "softplus", "bounded")
 chunk_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "chunk_gated_delta_rule", "gated_deltanet", True)
 fused_recurrent_gated_delta_rule = Recurrence("fla.ops.gated_delta_rule", "fused_recurrent_gated_delta_rule", "gated_deltanet", True, False)
@@ -105,3 +165,5 @@ chunk_kda = Recurrence("fla.ops.kda", "chunk_kda", "kda", True, gates=BOUNDED)
 chunk_delta_rule = Recurrence("fla.ops.delta_rule", "chunk_delta_rule", "deltanet", False, takes=(NORM,))
 chunk_gla = Recurrence("fla.ops.gla", "chunk_gla", "gla", False, takes=(FIRST,))
 chunk_simple_gla = Recurrence("fla.ops.simple_gla", "chunk_simple_gla", "mamba2", False, takes=(FIRST,))
+parallel_nsa = Sparse("fla.ops.nsa", "parallel_nsa", True)
+naive_dsa = Sparse("fla.ops.dsa.naive", "naive_dsa", False)

@@ -48,7 +48,7 @@ class FlashAttention(Attention):
         return answer
 
     def positions(self, lse, case):
-        """Of every row of lse [B, T, H] the key that it stands at."""
+        """The key that every row of lse [B, T, H] stands at."""
         import torch
 
         keys = case.tensors["k"][1][2 if case.layout == "bhtd" else 1 if case.layout == "bthd" else 0]

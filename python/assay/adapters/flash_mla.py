@@ -1,10 +1,10 @@
 """FlashMLA: flash_mla_sparse_fwd, attention of latent keys that every row has a list of; without a backward pass."""
 from .._native import InputError
 from .adapter import in_layout, in_layout_of
-from .attention import Attention, answers_lse
+from .attention import Chosen, answers_lse, behind
 
 
-class SparseForward(Attention):
+class SparseForward(Chosen):
     """[rows, H, d], of all sequences together: lists number the rows of kv. Values are the first channels of keys, and lse is without the sink."""
 
     has_backward = False
@@ -14,34 +14,20 @@ class SparseForward(Attention):
         "sm_scale": "scale=0.125",
     }  # fmt: skip
     tensors = ("q", "k", "sink", "topk_indices", "topk_length", "cu_seqlens", "cu_seqlens_q", "cu_seqlens_k")
-    settings = (*Attention.settings, "value_dim", "lse_base")
+    settings = (*Chosen.settings, "value_dim", "lse_base")
 
     def give(self, given, params, case):
-        if "topk_indices" not in given:
-            raise InputError(f"topk_indices: {self.name} needs lists of keys")
         if self.window(params) != (None, None):
             raise InputError(f"causal: {self.name} sees what its lists name and has no other mask: causal=False")
         self.refuse_other(params, "lse_base", "e")
         q, kv = (in_layout(given[name], case.layout, "thd") for name in "qk")
-        length = given.get("topk_length")
-        if length is not None and length.dim() > (1 if case.layout == "thd" else 2):
-            raise InputError(f"topk_length: {self.name} has one for all heads")
+        length = self.lengths(given, case)
         indices = self.rows_of_kv(self.lists(given, case, kv.shape[1]), given, case, kv)
         return {
             "q": q, "kv": kv, "indices": self.without_nan(indices, length, kv), "sm_scale": self.scale(params),
             "d_v": params.get("value_dim", kv.shape[-1]), "attn_sink": given.get("sink"),
-            "topk_length": None if length is None else length.reshape(-1),
+            "topk_length": length,
         }  # fmt: skip
-
-    def lists(self, given, case, heads):
-        """[rows, heads of kv, n]."""
-        lists = given["topk_indices"]
-        if lists.dim() == (2 if case.layout == "thd" else 3):  # one for all heads
-            return lists.reshape(-1, 1, lists.shape[-1]).expand(-1, heads, -1)
-        lists = in_layout(lists, case.layout, "thd")
-        if lists.shape[1] not in (1, heads):
-            raise InputError(f"topk_indices: {self.name} has lists for heads of kv")
-        return lists.expand(-1, heads, -1)
 
     def rows_of_kv(self, lists, given, case, kv):
         """Entries as rows of all sequences' keys; -1 of what is none."""
@@ -63,9 +49,8 @@ class SparseForward(Attention):
 
         if length is None:
             return indices
-        behind = torch.arange(indices.shape[-1], device=indices.device) >= length.reshape(-1, 1, 1)
         none = torch.isnan(kv).any(-1).any(-1)[indices.clamp(0, kv.shape[0] - 1).long()] | (indices >= kv.shape[0])
-        return torch.where(behind & none, -1, indices)
+        return torch.where(behind(indices, length) & none, -1, indices)
 
     def take(self, result, case):
         o, _, lse = result[:3]

@@ -3,7 +3,7 @@ import math
 
 from .._native import InputError
 from .adapter import Adapter, in_layout, in_layout_of, starts_of
-from .attention import Attention, answers_lse
+from .attention import Attention, Chosen, answers_lse, behind
 from .torch import visible
 
 
@@ -135,5 +135,100 @@ def one_number(given, name):
     return float(scale.reshape(-1)[0])
 
 
+PAGE = 64  # tokens
+
+
+class SparseLatent(Chosen):
+    """[B, T, H, d], latent keys in pages; lists number the tokens of all pages. Row t of T reads as many entries as keys are before it.
+
+    So the entries that count and that a causal mask leaves stand first; without a length -1 is behind them.
+    """
+
+    has_backward = False
+    refused = {
+        "out": None, "lse": None, "bmm2_scale": 1.0, "skip_softmax_threshold_scale_factor": None, "uses_shared_paged_kv_idx": True,
+        "cum_seq_lens_q": None, "max_q_len": None,
+    }  # fmt: skip
+    posed_as = {
+        "block_tables": "topk_indices=True", "sparse_mla_top_k_lens": "topk_length=True", "seq_lens": "page_table=64", "sinks": "sink=True",
+        "kv_lora_rank": "value_dim=512", "bmm1_scale": "scale=0.125", "return_lse": "lse=True",
+    }  # fmt: skip
+    harmless = ("backend", "enable_pdl", "qk_nope_head_dim", "is_var_seq", "cute_dsl_impl", "multi_ctas_kv_counter_buffer", "workspace_buffer")
+    tensors = ("q", "k", "sink", "topk_indices", "topk_length", "page_table", "lengths_k")
+    settings = (*Attention.settings, "value_dim", "lse_base")
+
+    def give(self, given, params, case):
+        import torch
+
+        self.refuse_other(params, "causal", True)
+        self.refuse_other(params, "lse_base", "e")
+        if self.window(params) != (None, 0) or params.get("causal_align", "end") != "end":
+            raise InputError(f"{self.name}: its causal mask ends at the last key, and it has no window")
+        if case.layout == "thd":
+            raise InputError(f'{self.name}: takes sequences in pages: layout="bthd", page_table={PAGE}')
+        if "sink" in given and answers_lse(case):
+            raise InputError(f"lse: {self.name} does not say whether its lse has the sink")
+        q = in_layout(given["q"].detach(), case.layout, "bthd").contiguous()
+        pages, table, keys = self.pages(given, case, q.shape[0])
+        lists, lengths = self.tokens(given, case, q.shape, keys, table, pages.shape[2])
+        dim = params.get("value_dim", q.shape[-1])
+        return {
+            "query": q, "kv_cache": pages, "workspace_buffer": torch.zeros(128 << 20, dtype=torch.uint8, device=q.device),
+            "qk_nope_head_dim": 128, "kv_lora_rank": dim, "qk_rope_head_dim": q.shape[-1] - dim, "block_tables": lists, "seq_lens": keys.int(),
+            "max_seq_len": int(keys.max()), "sparse_mla_top_k": lists.shape[-1], "sparse_mla_top_k_lens": lengths, "sinks": given.get("sink"),
+            "bmm1_scale": q.shape[-1] ** -0.5 if self.scale(params) is None else self.scale(params),
+            "return_lse": True if answers_lse(case) else None, "return_lse_base": "basee" if answers_lse(case) else None,
+        }  # fmt: skip
+
+    def pages(self, given, case, batch):
+        """Pages [pages, 1, tokens, d], which of them each sequence has, and how many keys; whole pages of NaN behind rows without a table."""
+        import torch
+
+        k = given["k"].detach()
+        if k.shape[1 if case.layout == "bhtd" else 2] != 1:
+            raise InputError(f"k: {self.name} has one head of keys")
+        if "page_table" in given:
+            return (k if case.layout == "bhtd" else k.transpose(1, 2)).contiguous(), given["page_table"], given["lengths_k"]
+        k = in_layout(k, case.layout, "bthd")[:, :, 0]
+        keys, each = k.shape[1], -(-k.shape[1] // PAGE)
+        k = torch.nn.functional.pad(k, (0, 0, 0, each * PAGE - keys), value=float("nan"))
+        table = torch.arange(batch * each, device=k.device).reshape(batch, each)
+        return k.reshape(batch * each, 1, PAGE, k.shape[-1]).contiguous(), table, torch.full((batch,), keys, device=k.device)
+
+    def tokens(self, given, case, shape, keys, table, size):
+        """Lists as tokens of all pages [B, T, n], and how many entries count [B T]; None without topk_length."""
+        import torch
+
+        batch, rows = shape[:2]
+        lists, lengths = self.lists(given, case, 1)[:, 0].reshape(batch, rows, -1).long(), self.lengths(given, case)
+        last = keys[:, None] - rows + torch.arange(rows, device=keys.device)
+        counts = (lists >= 0) & (lists <= last[..., None])
+        if lengths is not None:
+            late = behind(lists.reshape(batch * rows, 1, -1), lengths)[:, 0].reshape(lists.shape)
+            counts &= ~late
+        order = torch.argsort((~counts).int(), dim=-1, stable=True)
+        lists, counts = lists.gather(-1, order), counts.gather(-1, order)
+        if lengths is not None:
+            lengths = counts.sum(-1).reshape(-1).int()
+        inside = lists.clamp(torch.zeros_like(keys)[:, None, None], keys[:, None, None] - 1)
+        page = table.long()[torch.arange(batch, device=keys.device)[:, None, None], inside // size]
+        found = page * size + inside % size
+        return torch.where(counts if lengths is None else counts | (lists >= 0), found, -1).int(), lengths
+
+    def take(self, result, case):
+        import torch
+
+        o, lse = result if isinstance(result, tuple) else (result, None)
+        answer = {"o": in_layout(o, "bthd", case.layout)}
+        if answers_lse(case):
+            lse = torch.where(lse == float("inf"), -float("inf"), lse).reshape(o.shape[:3])  # of rows that see nothing
+            answer["lse"] = in_layout(lse, "bthd", case.layout)
+        return answer
+
+    def posed(self, *args, **kwargs):
+        raise InputError(f"{self.name}: assay captures no calls of it: its lists are shorter than they say where rows are early")
+
+
 chunk_gated_delta_rule = GatedDeltaRule("flashinfer.gdn_prefill", "chunk_gated_delta_rule")
 single_prefill_with_kv_cache = SinglePrefill("flashinfer", "single_prefill_with_kv_cache")
+trtllm_batch_decode_with_kv_cache_mla = SparseLatent("flashinfer.mla", "trtllm_batch_decode_with_kv_cache_mla")

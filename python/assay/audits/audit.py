@@ -12,11 +12,11 @@ from .._reports import PASSES, Found
 from .runner import Candidate, Gone, message_of, where_of
 from .tasks import task_of
 
-# Whose arrays a candidate may be given.
+# Frameworks whose arrays a candidate may be given.
 AUDITED = ("numpy", "torch")
-# What a candidate may have computed in instead, the finest first.
+# Precisions that a candidate may have computed in instead, the finest first.
 NARROWER = {"fp64": ("fp32", "bf16"), "fp32": ("tf32", "bf16", "e4m3"), "tf32": ("bf16", "e4m3"), "fp16": ("bf16", "e4m3"), "bf16": ("e4m3",)}
-# What no arithmetic of a kernel exceeds, in any format, relative to a tensor's norm: what does is not rounded but wrong.
+# The most that roundings of a kernel reach, in any format, relative to a tensor's norm: a larger error is a fault.
 COARSE = 0.5
 DIGITS = {"tf32": "tf32 or fp16, which have as many digits"}
 # How many calls are timed, each with inputs of its own.
@@ -28,7 +28,7 @@ CANNOT_SEE = (
 
 
 class Audit(Found):
-    """What was found. str() is what people read; findings are (step, what) of what a candidate must not do, notes are no faults."""
+    """The results of an audit. str() is for people; findings are (step, what) of acts that a candidate must not do, notes are no faults."""
 
     def __init__(self, task, candidate):
         self.task, self.candidate, self.arrays = task, candidate, None
@@ -109,7 +109,7 @@ def audit(task, candidate, contract=None, *, arrays=None, device=None, again=100
 
 
 def kinds_for(where, asked, process):
-    """Whose arrays the candidate is given: those asked for, or those that its code names, the likeliest first."""
+    """The frameworks whose arrays the candidate is given: those asked for, or those that its code names, the likeliest first."""
     if asked is not None:
         return [asked]
     try:
@@ -165,7 +165,8 @@ def plan(task, rng, again):
 def one_changed(problem, other, third, rng):
     """The problem, changed step by step: each has one tensor of the other's in place of that of the step before, and then one row of a tensor
     of the third's. So what is kept by some inputs, or by a part of each, is not right, for the last call alone neither."""
-    names = [name for name in problem.inputs if problem.tensors[name][0] in TORCH and other.tensors[name][:2] == problem.tensors[name][:2] == third.tensors[name][:2]]
+    alike = lambda name: problem.tensors[name][:2] == other.tensors[name][:2] == third.tensors[name][:2]
+    names = [name for name in problem.inputs if problem.tensors[name][0] in TORCH and alike(name)]
     gates = [name for name in names if hasattr(problem, "raw") and name in ("log_decay", "beta")]  # of raw gates, which are given in their place
     alone = [name for name in names if name not in gates]
     batch, _, heads = problem.tensors["q"][1][:3]
@@ -283,7 +284,7 @@ def time_them(process, task, calls, found):
 
 
 def taken(call, task, message, blob, data, found):
-    """What was returned, as exactly as it was declared; and whether inputs are what they were."""
+    """Takes the returned outputs, exactly as they were declared; and checks whether inputs are what they were."""
     def fault(what):
         found.findings.append((call.step, what))
 
@@ -345,7 +346,7 @@ def judged(call, calls, task, contract, found, how):
 
 
 def said_of(call, calls, contract, found, row, how):
-    """What is wrong with a tensor, called by the name of its cheat if it is one."""
+    """The sentence on a wrong tensor, which names its cheat if it is one."""
     name = row["tensor"]
     stated = f"{name}: {row['verdict']}: {row['reason']}"
     values = doubles(call.answer[name])

@@ -109,7 +109,7 @@ class Numpy:
         blocks.clear()
 
     def facts(self, x):
-        """What an output is: its exact type, dtype, shape, and its bytes."""
+        """The facts of an output: its exact type, dtype, shape, and its bytes."""
         kind = exact_type(x)
         if not isinstance(x, self.ndarray):
             return {"type": f"{kind.__module__}.{kind.__qualname__}"}, b""
@@ -217,7 +217,7 @@ def parts_of(result):
 
 
 def frameworks_for(candidate):
-    """What assay.check would try, by its own rule, which is a file that needs nothing of assay."""
+    """The frameworks that assay.check would try, by its own rule, which is a file that needs nothing of assay."""
     place = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_frameworks.py")
     spec = importlib.util.spec_from_file_location("frameworks", place)
     module = importlib.util.module_from_spec(spec)
@@ -286,7 +286,7 @@ class Caller:
         self.arrays.set(array, tensor["dtype"], blob[tensor["at"] : tensor["at"] + tensor["size"]])
 
     def ran(self, message, args, kwargs, places):
-        """What it returned and left, in the order of the task's outputs. What it writes itself is full of NaN until it does."""
+        """The arrays that it returned and left, in the order of the task's outputs. Those that it writes itself are full of NaN until it does."""
         written = [(x, self.arrays.place(x["dtype"], x["shape"], False)) for x in message["destinations"]]
         args = [*args, *(x for there, x in written if there["name"] is None)]
         kwargs = {**kwargs, **{there["name"]: x for there, x in written if there["name"] is not None}}
@@ -336,7 +336,7 @@ class Caller:
         return [{**fact, "size": len(data), "late": self.arrays.facts(x)[1] != data} for x, (fact, data) in zip(values, outputs)]
 
     def digests(self, message, places):
-        """Of the inputs that may not be overwritten."""
+        """The digests of the inputs that may not be overwritten."""
         return {i: sha256(self.arrays.facts(x)[1]).hexdigest() for i, x in places.items() if str(i) not in message["inplace"]}
 
     def away(self, these, first):
@@ -374,7 +374,7 @@ class Caller:
         return {"calls": calls, "seconds": seconds}, b"".join(data for *_, outputs in runs for _, data in outputs)
 
     def asked(self, message, blob):
-        """What a message asks for."""
+        """The reply to a message."""
         if message.get("hold"):
             return self.hold(message, blob) or {}, b""
         return self.timed() if message.get("timed") else self.answer(message, blob)

@@ -5,7 +5,7 @@ from .tasks import Argument, FlashInferBench, reshaped, scale_of, tensor_of
 
 LATENT = {"q_nope", "q_pe", "ckv_cache", "kpe_cache", "sm_scale"}
 PAGES = {"kv_indptr", "kv_indices", "kv_last_page_len"}
-# Of an op_type: the inputs that there may be.
+# The inputs that an op_type may have.
 PAGED = {
     "gqa_paged": {"q", "k_cache", "v_cache", "qo_indptr", "sm_scale"} | PAGES,
     "mla_paged": LATENT | {"qo_indptr"} | PAGES,
@@ -44,6 +44,7 @@ class Paged(FlashInferBench):
         else:
             own = f"{heads}/{self.size('num_kv_heads')},{self.size('head_dim')},{self.size('head_dim')}"
         if self.lists:
+            self.block = self.page
             pages = self.size("num_pages", -(-2 * self.size("topk") // self.page))
             return f"1,{self.size('num_tokens', 4)}/{pages * self.page},{own}"
         starts = self.axes.get("len_indptr")
@@ -53,12 +54,12 @@ class Paged(FlashInferBench):
         return f"{batch},{queries}/{keys},{own}"
 
     def another_shape(self, rng):
-        """One more sequence and some more keys; of lists one more row and a page more."""
-        if not self.lists:
-            return super().another_shape(rng)
-        batch, tokens, *rest = self.shape
-        queries, _, keys = tokens.partition("/")
-        return [batch, f"{int(queries) + 1}/{int(keys) + self.page}", *rest]
+        """One more sequence and some more keys; of lists, which are of one sequence, one more row and a page more."""
+        batch, tokens, *rest = super().another_shape(rng)
+        if self.lists:
+            queries, _, keys = tokens.partition("/")
+            batch, tokens = self.shape[0], f"{int(queries) + 1}/{keys}"
+        return [batch, tokens, *rest]
 
     def draw(self, seed, shape=None):
         """A case whose sequences are as long as its shape says, so that all calls have the same shapes."""

@@ -46,7 +46,7 @@ class Candidate:
             raise
 
     def asked(self, message, blob=b""):
-        """What it replies, as (message, bytes)."""
+        """Its reply, as (message, bytes)."""
         until = time.monotonic() + self.timeout
         self.send(json.dumps({**message, "bytes": len(blob)}).encode() + b"\n" + blob, until)
         while b"\n" not in self.buffer:
@@ -169,7 +169,7 @@ POISON_BOUND = 1 << 28
 
 
 def message_of(task, problem, *, destinations=False, reuse=False, padded=False, poison="nan", again=0, pause=0.02, seconds=60.0, arrays="numpy"):
-    """What the process is told of a call, and the bytes that go with it. No seed, no cotangent, no answer."""
+    """The message to the process for a call, and the bytes that go with it. No seed, no cotangent, no answer."""
     blob, arguments, sizes = [], [], set()
     at = 0
 

@@ -1,4 +1,4 @@
-"""What a candidate is asked to compute: how its arguments are made from a case, and the case's answer from what it returns."""
+"""The task of a candidate: how its arguments are made from a case, and the case's answer from what it returns."""
 import ast
 import json
 import math
@@ -55,6 +55,7 @@ class Task:
     """Cases of one mechanism, whose inputs the candidate takes by name and whose outputs it returns in order."""
 
     init, parameters, destinations = None, (), False
+    block = 1  # tokens, of which there are whole blocks
 
     def __init__(self, mechanism, shape, dtype="bf16", *, rename=None, outputs=None, out=(), inplace=(), dtypes=None, fixed=False,
                  **settings):  # fmt: skip
@@ -74,20 +75,20 @@ class Task:
         self.title = f"{self.mechanism} {','.join(self.shape)} {self.precision}"
 
     def another_shape(self, rng):
-        """A shape near the declared one: one more sequence, some more tokens, no multiple of anything; None if there is none."""
+        """A shape near the declared one: one more sequence and some more tokens, no multiple of anything but of a block; None if there is none."""
         batch, tokens, *rest = self.shape
         queries, _, keys = tokens.rpartition("/")
-        more = int(keys) if int(keys) == 1 else int(keys) + 1 + 2 * rng.randrange(max(1, int(keys) // 4))
+        more = int(keys) + (self.block if self.block > 1 else 0 if int(keys) == 1 else 1 + 2 * rng.randrange(max(1, int(keys) // 4)))
         return [str(int(batch) + 1), f"{queries}/{more}" if queries else str(more), *rest]
 
     def shorter_shape(self, rng):
         """The declared shape with fewer tokens; None if there is none."""
         batch, tokens, *rest = self.shape
         queries, _, keys = tokens.rpartition("/")
-        fewest = int(queries or 1)
-        if fewest >= int(keys):
+        lengths = [n for n in range(self.block, int(keys), self.block) if n >= int(queries or 1)]
+        if not lengths:
             return None
-        fewer = rng.randrange(fewest, int(keys))
+        fewer = rng.choice(lengths)
         return [batch, f"{queries}/{fewer}" if queries else str(fewer), *rest]
 
     def another_scale(self, problem, rng):
@@ -231,7 +232,7 @@ class FlashInferBench(Task):
 
 
 def scale_of(problem):
-    """What scores are multiplied with."""
+    """The factor of scores."""
     return as_number(problem.params["scale"]) if "scale" in problem.params else 1 / as_number(problem.params["bandwidth"])
 
 
@@ -252,6 +253,7 @@ class KernelBench(Task):
             shape = ",".join(str(numbers[name]) for name in ("batch_size", "seq_length", "n_heads", "d_state", "d_head"))
             returns = "final_state" if "FinalState" in pathlib.Path(path).name or "return Y" not in source else "o"
             super().__init__("mamba2", shape, dtype, outputs=[returns], fixed=True, scale=1)
+            self.block = numbers.get("block_len", 64)
         elif "scaled_dot_product_attention" in source and "embedding_dimension" in numbers:
             shape = ",".join(str(numbers[name]) for name in ("batch_size", "sequence_length", "num_heads", "embedding_dimension"))
             causal = "is_causal=True" in source.replace(" ", "")
@@ -270,20 +272,7 @@ class KernelBench(Task):
         if not self.mamba:
             return []
         (batch, tokens, heads, state), head = problem.tensors["q"][1], problem.tensors["v"][1][-1]
-        return [batch, tokens, heads, head, state, self.numbers.get("block_len", 64)]
-
-    def another_shape(self, rng):
-        if not self.mamba:
-            return super().another_shape(rng)
-        batch, tokens, *rest = self.shape  # it says itself that its tokens are whole blocks
-        return [str(int(batch) + 1), str(int(tokens) + self.numbers.get("block_len", 64)), *rest]
-
-    def shorter_shape(self, rng):
-        if not self.mamba:
-            return super().shorter_shape(rng)
-        batch, tokens, *rest = self.shape
-        block = self.numbers.get("block_len", 64)
-        return [batch, str(block * rng.randrange(1, int(tokens) // block)), *rest] if int(tokens) >= 2 * block else None
+        return [batch, tokens, heads, head, state, self.block]
 
     def arguments(self, problem):
         if self.mamba:
@@ -365,5 +354,7 @@ def task_of(task, **axes):
             raise InputError(f"{path}: is no definition of flashinfer-bench: it needs name, axes, inputs and outputs")
         return of_flashinfer_bench(definition, **axes)
     if path.endswith(".py"):
-        return KernelBench(path, **axes)
+        from .hard import Hard, is_hard
+
+        return (Hard if is_hard(read(path)) else KernelBench)(path, **axes)
     raise InputError(f"task: expected assay.case's arguments, a definition of flashinfer-bench (.json) or a task of KernelBench (.py), got {task!r}")

@@ -1,4 +1,4 @@
-"""What the core makes of programs: through the compiled module, or, in a checkout without one, through the program that ASSAY names."""
+"""The core's answers to programs: through the compiled module, or, in a checkout without one, through the program that ASSAY names."""
 import json
 import os
 import subprocess

@@ -8,7 +8,7 @@ from .functions import WORDS
 from .program import DOMAINS, NAME, Input, Type
 from .scope import NUMBER, Scope, emit, fraction, integer, lift, number_type
 
-# What inputs of these names mean where a declaration does not say.
+# Domains of inputs of these names where a declaration does not say.
 DOMAIN_OF = {
     "q": "query", "k": "key", "v": "value", "p": "key", "rho": "probe", "beta": "write_strength", "eta": "gradient_weight",
     "lam": "ridge", "bandwidth": "bandwidth", "scale": "scale", "eps": "regularizer", "log_decay": "log_decay",

@@ -6,6 +6,6 @@ class MechanismError(Exception):
 
 
 def shown(x, longest=60):
-    """What a file or a user wrote, for a sentence about it: short, on one line."""
+    """Text of a file or a user, for a sentence about it: short, on one line."""
     text = repr(x)
     return text if len(text) <= longest else text[: longest - 3] + "..."

@@ -51,7 +51,7 @@ def is_flag(x):
     return type(x) is bool
 
 
-# What every operation's attributes are, and what they have to be.
+# The attributes of every operation, and the conditions on them.
 ATTRIBUTES = {
     "const": {"value": (is_literal, 'a truth value or a reduced fraction, as in "1/10"')},
     "int": {"value": (is_integer, "an integer of 64 bits")},

@@ -12,7 +12,7 @@ KINDS = ("real", "int", "bool")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 OUTPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MAX_AXES, MAX_DEPTH, MAX_NODES, MAX_LENGTH = 8, 16, 100_000, 2**31 - 1
-# What the numbers of an input mean, by the names of reference/core/field.hpp; `real` is anything, `cotangent` a gradient's input.
+# Meanings of the numbers of an input, by the names of reference/core/field.hpp; `real` is anything, `cotangent` a gradient's input.
 DOMAINS = (
     "real cotangent query key value probe state write_strength log_decay bandwidth scale ridge gain gradient_weight decay_fraction"
     " regularizer decay_floor normalizer logit layer_input weight temperature log_floor"

@@ -136,7 +136,7 @@ kept_by_samples = keeps(lambda **x: (x["q"].shape, *bytes_of(*(one.ravel()[::37]
 
 
 def kept_for_the_last_call(**x):
-    """Of the last call alone, whatever the state is."""
+    """Keeps the answer of the last call alone, whatever the state is."""
     key = bytes_of(*(x[name] for name in TOKENS))
     if key not in _kept:
         _kept.clear()
@@ -310,7 +310,7 @@ def wrong_once(**x):
 
 
 def jittered(**x):
-    """Of other bits each time, and right."""
+    """Answers with other bits each time, and is right."""
     _calls[0] += 1
     o, state = state_of(**x)
     at = _calls[0] % o.size

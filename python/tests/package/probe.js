@@ -11,7 +11,7 @@ function contrast(a, b) {
   const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
   return (high + 0.05) / (low + 0.05);
 }
-// What is painted behind a point of a drawing: the last rectangle before the words that has it, else the page.
+// The paint behind a point of a drawing: the last rectangle before the words that has it, else the page.
 function behind(svg, words, canvas) {
   const box = words.getBBox(), x = box.x + box.width / 2, y = box.y + box.height / 2;
   let colour = canvas;

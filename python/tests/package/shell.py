@@ -8,7 +8,7 @@ from assay.__main__ import main
 
 
 def shell(*words):
-    """What subprocess.run of `assay WORDS` gives, of the verbs in Python."""
+    """The result of `assay WORDS` as subprocess.run gives it, for the verbs in Python."""
     path, out, err = list(sys.path), io.StringIO(), io.StringIO()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -176,3 +176,51 @@ class MambaStateWrong(Mamba):
     def __call__(self, X):
         self.A = 0 * self.A
         return self.both(X)[1]
+
+
+class Kda:
+    """02_kda_cutlass of kernelbench.com."""
+
+    def __init__(self, B, T, H, K, V, chunk_size=64):
+        self.scale = K**-0.5
+
+    def __call__(self, q, k, v, g, beta):
+        q, k, v, beta = (x.astype(np.float32) for x in (q, k, v, beta))
+        S, o = np.zeros((*q.shape[:1], *q.shape[2:], v.shape[3]), np.float32), np.empty_like(v)
+        for t in range(q.shape[1]):
+            S = self.step(S, np.exp(g[:, t])[..., None], k[:, t], v[:, t], beta[:, t, :, None])
+            o[:, t] = self.scale * np.einsum("bhk,bhkv->bhv", q[:, t], S)
+        return o.astype(BF16)
+
+    def step(self, S, decay, k, v, beta):
+        S = decay * S
+        return S + np.einsum("bhk,bhv->bhkv", k, beta * (v - np.einsum("bhk,bhkv->bhv", k, S)))
+
+
+class KdaWrong(Kda):
+    def step(self, S, decay, k, v, beta):
+        """Reads the state before it has decayed."""
+        return decay * S + np.einsum("bhk,bhv->bhkv", k, beta * (v - np.einsum("bhk,bhkv->bhv", k, S)))
+
+
+class PagedDecode:
+    """03_paged_attention of kernelbench.com: keys and values lie side by side."""
+
+    def __init__(self, batch, num_heads, num_kv_heads, head_dim, seq_len, page_size):
+        self.page = page_size
+
+    def __call__(self, query, kv_cache, block_table, seq_lens):
+        k_cache, v_cache = np.split(kv_cache, 2, -1)
+        counts = -(-seq_lens // self.page)
+        indices = np.concatenate([row[:n] for row, n in zip(block_table, counts)])
+        last = seq_lens - (counts - 1) * self.page
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return self.attend(query, k_cache, v_cache, np.arange(len(query) + 1), starts, indices, last, query.shape[-1] ** -0.5)[0]
+
+    def attend(self, *arguments):
+        return paged_prefill(*arguments)
+
+
+class PagedDecodeWrong(PagedDecode):
+    def attend(self, *arguments):
+        return paged_prefill_wrong(*arguments)

@@ -61,7 +61,7 @@ def test_a_kernel_that_takes_them_passes(arguments):
     ({"bias": True}, {"bias": lambda x: x.swapaxes(1, 2)}, "bias transposed"),
     ({"cu_seqlens": [0, 5, 5, 20]}, {"cu_seqlens": lambda x: [0, 20]}, "sequences not told apart"),
     ({"cu_seqlens": [0, 5, 9, 20]}, {"cu_seqlens": lambda x: [0, 6, 10, 20]}, "sequences begin one row late"),
-    ({"sink": True}, {"scale": lambda x: 3 * x}, None),
+    ({"sink": True}, {"scale": lambda x: 2.7 * x}, None),
 ])  # fmt: skip
 def test_causes_have_names(arguments, wrong, cause):
     @functools.wraps(attention)
@@ -149,9 +149,9 @@ def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
         return found
 
     assert assay.check(one, leaves).passed
-    with pytest.raises(assay.Mismatch, match=r"^o: other bits .*: o\[0\]\[19\]\[0\]\[0\] is "):
+    with pytest.raises(assay.Mismatch, match=r"(?s)^o: other bits .*:\s+o\[0\]\[19\]\[0\]\[0\] is "):
         assay.check(one, lambda q, k, v, scale, cu_seqlens: leaves(q, k, v, scale, cu_seqlens, row=19))
-    with pytest.raises(assay.Mismatch, match="o: .* is -?nan, not a finite number"):
+    with pytest.raises(assay.Mismatch, match=r"o: \S+ is -?nan"):
         assay.check(one, changed(cu_seqlens=[0, 24]))
 
 

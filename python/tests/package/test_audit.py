@@ -134,7 +134,9 @@ def read(path):
 
 
 def test_seeds_are_secret_and_make_an_audit_again():
-    origins = [[origin for _, origin, _ in audited("honest", seed=seed, again=0).steps] for seed in (None, None, 5, 5)]
+    # Of a candidate that is not there, so that nothing is judged: the problems are drawn before it is called.
+    origins = [[origin for _, origin, _ in audited("nothing", seed=seed, again=0).steps] for seed in (None, None, 5, 5)]
+    assert len(origins[2]) == 20
     assert origins[0] != origins[1] and origins[2] == origins[3]
 
 
@@ -242,9 +244,9 @@ def test_definitions_of_flashinfer_bench(definition, name, axes, tmp_path):
     """The right kernel is a function of two of them, and a solution of the others."""
     path = tmp_path / "definition.json"
     path.write_text(json.dumps(definition))
-    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False}
+    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False, "quick": True}
     if name not in ("paged_decode", "latent_prefill"):  # which others are made of
-        assert not assay.audit(path, f"{TASKS}:{name}_wrong", **how).passed
+        assert not assay.audit(path, f"{TASKS}:{name}_wrong", why=0.1, **how).passed  # and nobody asks for the cause
     right = f"{TASKS}:{name}" if name.startswith("gdn_prefill") else solution_of(definition, name, tmp_path / "solution.json")
     assert (found := assay.audit(path, right, **how)).passed, str(found)
 
@@ -310,10 +312,32 @@ def test_an_lse_does_not_depend_on_values():
 )  # fmt: skip
 def test_tasks_of_kernelbench(file, source, name, tmp_path):
     (tmp_path / file).write_text(source)
-    how = {"arrays": "numpy", "axes": {"batch_size": 1}, "again": 0, "seed": 3, "raises": False}
+    how = {"arrays": "numpy", "axes": {"batch_size": 1}, "again": 0, "seed": 3, "raises": False, "quick": True}
     found = assay.audit(tmp_path / file, f"{TASKS}:{name}", **how)
     assert found.passed, str(found)
-    assert not assay.audit(tmp_path / file, f"{TASKS}:{name}Wrong", **how).passed
+    assert not assay.audit(tmp_path / file, f"{TASKS}:{name}Wrong", why=0.1, **how).passed
+
+
+HARD = 'OP_TYPE = "attention"\nSUPPORTED_PRECISIONS = ["bf16"]\n'
+
+
+@pytest.mark.parametrize(
+    "sizes, name, axes",
+    [("B = 2\nT = 48\nH = 2\nK = 16\nV = 16\nCHUNK_SIZE = 16", "Kda", {"B": 1}),
+     ("BATCH = 2\nNUM_HEADS = 4\nNUM_KV_HEADS = 2\nHEAD_DIM = 16\nSEQ_LEN = 45\nPAGE_SIZE = 8", "PagedDecode", {"SEQ_LEN": 37})],
+)  # fmt: skip
+def test_tasks_of_kernelbench_com(sizes, name, axes, tmp_path):
+    file = tmp_path / "reference.py"
+    file.write_text(HARD + sizes)
+    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False}
+    found = assay.audit(file, f"{TASKS}:{name}", **how)
+    assert found.passed, str(found)
+    assert not assay.audit(file, f"{TASKS}:{name}Wrong", **how).passed
+    with pytest.raises(assay.InputError, match="M: .* has no such number; it has "):
+        assay.audit(file, f"{TASKS}:{name}", axes={"M": 1})
+    file.write_text(HARD + "M = 1")
+    with pytest.raises(assay.InputError, match="02_kda_cutlass and 03_paged_attention, and this is neither"):
+        assay.audit(file, f"{TASKS}:{name}")
 
 
 def test_from_a_shell():

@@ -52,7 +52,7 @@ def browse(around, *flags):
 
 
 def seen(pages, folder, *flags):
-    """What the probe found in each page at each width."""
+    """The probe's findings in each page at each width."""
     frames = "".join(
         f'<iframe title="{name}" width="{width}" height="900" style="border:0" srcdoc="{html.escape(page)}"></iframe>'
         for name, page in pages.items()

@@ -67,7 +67,7 @@ def test_ties_are_anyones(program, backwards):
 
 
 def test_sums_in_any_order_pass(program):
-    """What fp32 makes of near ties is allowed: keys that differ by less than a product's rounding."""
+    """Roundings of near ties in fp32 are allowed: keys that differ by less than a product's rounding."""
     inputs = drawn(3)
     inputs["k"][:, 1::5] = inputs["k"][:, 0::5] * (1 + 2.0**-23 * np.sign(np.random.default_rng(1).standard_normal((2, 8, 1, 16)))).astype(f)
     exact, wrong = np.einsum("bthd,bshd->bths", *(inputs[name].astype(float) for name in "qk")), 0

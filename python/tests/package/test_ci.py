@@ -159,6 +159,7 @@ def test_a_job_is_red_where_the_kernel_is_wrong(tmp_path, job):
     pages = [json.loads(path.read_text()) for path in parts]
     assert len(parts) > 1 and sum(map(len, pages)) == 3
     assert machine.run(f"venv/bin/python merged.py {len(parts)}") == 0
+    assert machine.run("venv/bin/python merged.py 1") == 1  # the other parts are left out
     machine.break_kernel()
     assert job(machine) == 1
     assert machine.run(f"venv/bin/python merged.py {len(parts)}") == 1

@@ -89,7 +89,7 @@ def test_a_failing_tensor_is_drawn_where_it_is_wrong(failing):
     (mark,) = (x for x in heat.iter("rect") if x.get("class") == "wrong")
     assert (mark.get("x"), mark.get("width")) == (f"{6400 / 70:.2f}%", f"{600 / 70:.2f}%")
     assert [x for x in texts(heat) if x.isdigit()][:5] == ["0", "16", "32", "48", "64"]
-    # What is beyond a correct kernel's errors is there, and nothing before.
+    # Elements beyond a correct kernel's errors are there, and nothing before.
     for head in heads:
         beyond = [column for _, column, _, colour in runs(head) if colour in ("h3", "h4", "h5")]
         assert beyond and min(beyond) >= 64

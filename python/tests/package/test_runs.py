@@ -40,6 +40,9 @@ def test_results_do_not_depend_on_who_works(here):
     assert json.dumps(assay.merge(shards)) == json.dumps(here)
     with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
         assay.merge([shards[0][:1], *shards[1:]])
+    for some, expected, got in [(shards[:2], "1/2", "1/4"), ([shards[1], shards[0], *shards[2:]], "1/4", "2/4")]:
+        with pytest.raises(assay.InputError, match=f"^merge: expected share {expected}, got {got}; "):
+            assay.merge(some)
 
 
 KEEPS = """
@@ -60,7 +63,7 @@ if __name__ == "__main__":
 
 
 def test_truth_and_sigma_are_kept_for_python_the_command_line_and_workers_alike(tmp_path):
-    """Who comes second finds what the first has kept: it adds no file."""
+    """A second run finds the files that the first has kept: it adds none."""
     (tmp_path / "keeps.py").write_text(KEEPS.format(here=str(pathlib.Path(__file__).parent)))
     kept = tmp_path / "cache" / "assay"
 
@@ -92,7 +95,7 @@ def test_two_workers_of_dask(here, tmp_path, monkeypatch):
 
 
 class Task:
-    """What ray.remote makes of a function: as the real one, it has what it is called with pickled, and gives references with futures."""
+    """A stand-in for what ray.remote makes of a function: as the real one, it has what it is called with pickled, and gives references with futures."""
 
     pool = concurrent.futures.ThreadPoolExecutor(2)
 
@@ -116,6 +119,18 @@ def test_ray_has_an_executor_of_ours(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(assay.InputError, match="^executor: Ray is not installed here: pip install ray"):
         assay.executors.ray()
+
+
+def test_ray_itself(here):
+    """Where it is installed: pip install ray."""
+    ray = pytest.importorskip("ray")
+    folder = str(pathlib.Path(__file__).parent)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": folder}})
+    try:
+        with assay.executors.ray(num_cpus=1) as workers:
+            assert json.dumps(assay.run(CASES, kernel, executor=workers, arrays="numpy")) == json.dumps(here)
+    finally:
+        ray.shutdown()
 
 
 def test_shares_of_a_report():

@@ -102,7 +102,7 @@ def local_solve(q, k, lam, bandwidth):
     return y
 
 
-# Of every stage: what is replaced by what, and what mistake that is.
+# Replacements in every stage: the old text, the new one, and which mistake that is.
 MISTAKES = {
     chunk_products: [
         ("products, -1)", "products)", "the triangle with its diagonal"),

@@ -166,7 +166,7 @@ def test_the_command_line_is_the_same_program():
 
 
 def test_the_skill_is_beside_the_package():
-    """What agents read of a skill first: its name and when to use it."""
+    """The parts of a skill that agents read first: its name and when to use it."""
     page = pathlib.Path(assay.__file__).with_name("SKILL.md").read_text()
     head, _, body = page.removeprefix("---\n").partition("---\n")
     assert [line.partition(":")[0] for line in head.splitlines()] == ["name", "description"] and len(head) < 1100

@@ -1,4 +1,5 @@
 """Adapters with arguments: torch's own attention, fla's naive functions, and textbook formulas behind published signatures."""
+import functools
 import math
 import pathlib
 import sys
@@ -116,6 +117,78 @@ def flash_mla_sparse_fwd(q, kv, indices, sm_scale, d_v=512, attn_sink=None, topk
     p = torch.exp(s - (whole if bug == "0 / 0 of no key" else torch.where(whole.isinf(), 0, whole))[..., None])
     o = torch.einsum("thn,tnd->thd", p, keys[..., :d_v])
     return o.to(q.dtype), s.amax(-1).float(), torch.where(lse == -math.inf, math.inf, lse).float()
+
+
+def sparse_attention(q, kv, indices, attn_sink=None, softmax_scale=None, topk_length=None, *, d_v, bug=""):
+    """cuDNN's sparse attention for training, forward by FlashMLA's formula."""
+    o, _, lse = flash_mla_sparse_fwd(q, kv[:, None], indices[:, None], softmax_scale, d_v, attn_sink, topk_length, bug=bug)
+    return {"out": o, "max_logits": None, "lse": lse}
+
+
+def sparse_attention_backward_wrapper(q, kv, out, dout, lse, attn_sink, topk_idxs, softmax_scale=None, topk_length=None, *, bug=""):
+    """cuDNN's backward pass of it: gradients of a forward pass in double."""
+    assert topk_idxs.dtype == torch.int32 and kv.dim() == 2 and lse.shape == q.shape[:2]
+    if topk_length is not None:  # what count names rows of kv
+        counts = torch.arange(topk_idxs.shape[1])[None] < topk_length[:, None]
+        assert bool((~counts | ((0 <= topk_idxs) & (topk_idxs < len(kv)))).all())
+    sees = torch.isfinite(lse)
+    with torch.enable_grad():
+        q, kv, sink = (x.detach().double().requires_grad_() for x in (q, kv, attn_sink))
+        given = torch.full_like(sink, -math.inf) if bug == "without the sink" else sink
+        o = flash_mla_sparse_fwd(q, kv[:, None], topk_idxs[:, None], softmax_scale, out.shape[-1], given, topk_length)[0]
+        dq, dkv, d_sink = torch.autograd.grad((o * dout.double()).sum(), (q, kv, sink), allow_unused=True)
+    if bug == "0 / 0 of no key":
+        dq = torch.where(sees[..., None], dq, math.nan)
+    return {"dq": dq.to(out.dtype), "dkv": dkv.to(out.dtype), "d_sink": torch.zeros_like(attn_sink) if d_sink is None else d_sink.float()}
+
+
+def parallel_nsa(q, k, v, g_cmp=None, g_slc=None, g_swa=None, block_indices=None, block_counts=16, block_size=64, window_size=0, scale=None,
+                 cu_seqlens=None, *, bug=""):  # fmt: skip
+    """Attention of fla's NSA to chosen blocks, sequence by sequence; block_indices [B, T, heads of k, S]."""
+    assert block_indices.shape[:3] == (*q.shape[:2], k.shape[2]) and block_counts.shape == block_indices.shape[:3]
+    if cu_seqlens is not None:
+        o = torch.zeros(*q.shape[:3], v.shape[-1], dtype=v.dtype)
+        for a, b in zip(cu_seqlens.tolist(), cu_seqlens.tolist()[1:]):
+            part = [x[:, a:b] for x in (q, k, v)]
+            if a < b:
+                o[:, a:b] = parallel_nsa(*part, block_indices=block_indices[:, a:b], block_counts=block_counts[:, a:b], block_size=block_size, scale=scale)
+        return o
+    T, group = q.shape[1], q.shape[2] // k.shape[2]
+    counts = torch.arange(block_indices.shape[-1]) < block_counts[..., None]
+    counts = (torch.ones_like(counts) if bug == "behind the count" else counts) & (block_indices >= 0)
+    block = torch.where(counts, block_indices, -1)[..., None]
+    seen = (block == torch.arange(T) // block_size).any(-2) & (torch.arange(T) <= torch.arange(T)[:, None])[:, None]
+    hidden = ~seen.transpose(1, 2).repeat_interleave(group, 1)
+    k, v = (x.masked_fill(x.isnan(), 0) for x in (k, v))  # keys of blocks that it does not load
+    return attend(q, k, v, scale=scale or k.shape[-1] ** -0.5, hidden=hidden)[0]
+
+
+def naive_dsa(q, k, v, q_idx, k_idx, w_idx=None, indices=None, topk=2048, scale=None, cu_seqlens=None, return_indices=False):
+    """fla's naive DSA with indices [B, T, n]."""
+    assert q_idx is None and k_idx is None and indices.dim() == 3
+    lists = indices[:, :, None].expand(-1, -1, k.shape[2], -1)
+    return parallel_nsa(q, k, v, block_indices=lists, block_counts=torch.full(lists.shape[:3], lists.shape[-1]), block_size=1, scale=scale, cu_seqlens=cu_seqlens)
+
+
+def trtllm_batch_decode_with_kv_cache_mla(query, kv_cache, workspace_buffer, qk_nope_head_dim, kv_lora_rank, qk_rope_head_dim, block_tables, seq_lens,
+                                          max_seq_len, sparse_mla_top_k=0, bmm1_scale=1.0, sinks=None, return_lse=False, sparse_mla_top_k_lens=None,
+                                          return_lse_base=None, *, bug=""):  # fmt: skip
+    """FlashInfer's sparse latent attention: row t of T reads seq_len - T + t + 1 entries at most, and those that the lengths leave."""
+    (batch, rows, heads, dim), width = query.shape, block_tables.shape[-1]
+    assert block_tables.shape == (batch, rows, sparse_mla_top_k) and kv_cache.shape[1] == 1 and kv_lora_rank + qk_rope_head_dim == dim
+    most = (seq_lens[:, None] - rows + 1 + torch.arange(rows)).clamp(0, width).reshape(-1)
+    if sparse_mla_top_k_lens is not None and bug != "behind the length":
+        most = torch.minimum(most, sparse_mla_top_k_lens)
+    lists = block_tables.reshape(batch * rows, 1, width)
+    o, _, lse = flash_mla_sparse_fwd(query.reshape(-1, heads, dim), kv_cache.reshape(-1, 1, dim), lists, bmm1_scale, kv_lora_rank, sinks, most)
+    o = o.reshape(batch, rows, heads, -1)
+    return (o, lse) if return_lse else o
+
+
+def latent(shape=(1, "24/40", "4/1", 32, 16), **arguments):
+    """A case of latent attention to chosen keys."""
+    given = {"topk_indices": True, "value_dim": 16, "scale": 0.25, "causal": False, **arguments}
+    return assay.case("softmax_attention", shape, "fp32", seed=3, **given)
 
 
 class Judged(unittest.TestCase):
@@ -387,11 +460,6 @@ class Inference(Judged):
 
     def test_flash_mla(self):
         kernel = A.flash_mla.flash_mla_sparse_fwd.using(flash_mla_sparse_fwd)
-
-        def case(shape=(1, "24/40", "4/1", 32, 16), **arguments):
-            given = {"topk_indices": True, "value_dim": 16, "scale": 0.25, "causal": False, **arguments}
-            return assay.case("softmax_attention", shape, "fp32", seed=3, **given)
-
         for arguments in [
             {}, {"topk_length": True, "lse": True}, {"sink": True, "lse": True}, {"layout": "bhtd", "topk_length": True}, {"layout": "thd"},
             {"style": "empty_choices", "lse": True}, {"style": "nothing_chosen", "sink": True, "lse": True}, {"style": "choice_lengths"},
@@ -399,18 +467,80 @@ class Inference(Judged):
             {"shape": (1, 40, "4/1", 32, 16), "style": "short_sequences", "layout": "thd"},
         ]:  # fmt: skip
             with self.subTest(**arguments):
-                self.assertEqual(self.passes(case(**arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
+                self.assertEqual(self.passes(latent(**arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
         for bug, arguments in [
             ("behind the length", {"style": "choice_lengths"}), ("-1 is the last key", {}), ("0 / 0 of no key", {"style": "empty_choices"}),
         ]:  # fmt: skip
             with self.subTest(bug):
-                self.fails(case(**arguments), kernel.using(lambda bug=bug, **x: flash_mla_sparse_fwd(**x, bug=bug)), "o")
-        self.refuses(case(causal=True), kernel, "causal: flash_mla_sparse_fwd sees what its lists name")
-        self.refuses(case(topk_block_size=2), kernel, "topk_block_size=2: flash_mla_sparse_fwd has no such setting")
+                self.fails(latent(**arguments), kernel.using(lambda bug=bug, **x: flash_mla_sparse_fwd(**x, bug=bug)), "o")
+        self.refuses(latent(causal=True), kernel, "causal: flash_mla_sparse_fwd sees what its lists name")
+        self.refuses(latent(topk_block_size=2), kernel, "topk_block_size=2: flash_mla_sparse_fwd has no such setting")
         q, kv, lists = torch.randn(6, 4, 32), torch.randn(9, 1, 32), torch.tensor([[[0, 8, 9, -1]]] * 6, dtype=torch.int32)
         posed = kernel.posed(q, kv, lists, 0.25, 16, topk_length=torch.full((6,), 4, dtype=torch.int32))
         self.assertEqual(posed["topk_indices"].tolist(), [[[0, 8, -1, -1]]] * 6)
         self.passes(posed, kernel)
+
+    def test_cudnn(self):
+        forward = A.cudnn.sparse_attention.using(functools.partial(sparse_attention, d_v=16))
+        backward = A.cudnn.sparse_attention_backward_wrapper.using(sparse_attention_backward_wrapper)
+        for arguments in [
+            {}, {"topk_length": True, "sink": True}, {"sink": True, "lse": True}, {"style": "empty_choices", "sink": True}, {"style": "choice_lengths"},
+            {"shape": (2, "12/20", "4/1", 32, 16), "topk_length": True}, {"shape": (1, 40, "4/1", 32, 16), "style": "short_sequences", "layout": "thd"},
+        ]:  # fmt: skip
+            wanted = {"o", "d_q", "d_k"} | ({"d_sink"} if "sink" in arguments else set()) | ({"lse"} if "lse" in arguments else set())
+            for kernel in (forward, backward):
+                with self.subTest(kernel.name, **arguments):
+                    self.assertEqual(self.passes(latent(**arguments), kernel, same_bits=False), wanted)  # torch adds rows up in any order
+        for bug, tensor in [("without the sink", "d_sink"), ("0 / 0 of no key", "d_q")]:
+            with self.subTest(bug):
+                kernel = backward.using(functools.partial(sparse_attention_backward_wrapper, bug=bug))
+                self.fails(latent(sink=True, style="empty_choices"), kernel, tensor)
+        self.refuses(latent((1, "24/40", 4, 32, 16)), forward, "k: sparse_attention has one head of keys, and this case has 4")
+        self.refuses(latent(causal=True), backward, "causal: sparse_attention_backward_wrapper sees what its lists name")
+        q, kv, lists = torch.randn(6, 4, 32), torch.randn(9, 32), torch.tensor([[0, 8, 9, -1]] * 6, dtype=torch.int32)
+        posed = forward.posed(q, kv, lists, softmax_scale=0.25)
+        self.assertEqual(posed["topk_indices"].tolist(), [[[0, 8, -1, -1]]] * 6)
+        with self.assertRaisesRegex(assay.InputError, "assay captures calls of forward passes"):
+            backward.posed(q, kv, q, q, q[..., 0], q[0, :, 0], lists)
+
+    def test_sparse_attention_of_fla(self):
+        blocks, keys = A.fla.parallel_nsa.using(parallel_nsa), A.fla.naive_dsa.using(naive_dsa)
+
+        def case(shape=(1, 24, "4/2", 16), **arguments):
+            return assay.case("softmax_attention", shape, "fp32", seed=3, topk_indices=True, **arguments)
+
+        for kernel, arguments in [
+            (blocks, {"topk_block_size": 4}), (blocks, {"topk_block_size": 4, "topk_length": True}), (blocks, {"topk_block_size": 4, "layout": "bhtd"}),
+            (blocks, {"topk_block_size": 4, "layout": "thd", "cu_seqlens": [0, 5, 5, 24]}), (blocks, {"topk_block_size": 5, "shape": (2, 12, "4/2", 16)}),
+            (keys, {"shape": (1, 24, "4/1", 16)}), (keys, {"shape": (2, 12, "4/1", 16), "topk_length": True}),
+            (keys, {"shape": (1, 24, "4/1", 16), "layout": "thd", "cu_seqlens": [0, 5, 5, 24], "scale": 0.5}),
+        ]:  # fmt: skip
+            with self.subTest(kernel.name, **arguments):
+                self.assertEqual(self.passes(case(**arguments), kernel), {"o", "d_q", "d_k", "d_v"})
+        late = blocks.using(functools.partial(parallel_nsa, bug="behind the count"))
+        self.fails(case(topk_block_size=4, style="choice_lengths"), late, "o")
+        self.refuses(case(causal=False), keys, "causal: naive_dsa is causal, and has as many queries as keys")
+        self.refuses(case(), keys, "topk_indices: naive_dsa has one list for all heads")
+        self.refuses(case(topk_block_size=2), keys, "topk_block_size=2: naive_dsa has no such setting")
+        self.refuses(attention(), blocks, "topk_indices: parallel_nsa needs lists of keys")
+        with self.assertRaisesRegex(assay.InputError, "window_size=64: assay does not judge this argument of parallel_nsa yet"):
+            blocks.using(window_size=64)
+        q, k, lists = torch.randn(1, 8, 4, 16), torch.randn(1, 8, 2, 16), torch.zeros(1, 8, 2, 1, dtype=torch.long)
+        posed = blocks.posed(q, k, k, block_indices=lists, block_counts=1, block_size=4)
+        self.assertEqual(posed["topk_length"].tolist(), [[[1, 1]] * 8])
+
+    def test_sparse_attention_of_flashinfer(self):
+        kernel = A.flashinfer.trtllm_batch_decode_with_kv_cache_mla.using(trtllm_batch_decode_with_kv_cache_mla)
+        for arguments in [
+            {}, {"topk_length": True, "lse": True}, {"sink": True}, {"layout": "bhtd"}, {"shape": (2, "3/70", "4/1", 32, 16), "topk_length": True},
+            {"shape": (2, "3/20", "4/1", 32, 16), "page_table": 8}, {"style": "empty_choices", "lse": True}, {"style": "choice_lengths"},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(latent(causal=True, **arguments), kernel), {"o"} | ({"lse"} if "lse" in arguments else set()))
+        late = kernel.using(functools.partial(trtllm_batch_decode_with_kv_cache_mla, bug="behind the length"))
+        self.fails(latent(causal=True, style="choice_lengths"), late, "o")
+        self.refuses(latent(), kernel, "causal=False: trtllm_batch_decode_with_kv_cache_mla has it as True")
+        self.refuses(latent(causal=True, sink=True, lse=True), kernel, "lse: trtllm_batch_decode_with_kv_cache_mla does not say")
 
     def test_mamba(self):
         def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, initial_states=None, dt_softplus=False,

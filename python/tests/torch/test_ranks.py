@@ -123,7 +123,7 @@ KERNELS = {
 
 
 def on_rank(rank, folder, name, split):
-    """What check says on a rank, as a file."""
+    """The report of check on a rank, as a file."""
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=WORLD)
     problem, kernel, settings = KERNELS[name]
     case = assay.case(*problem, seed=rank if name == "another case" else 3)

@@ -47,7 +47,7 @@ def given_cases(mechanism, folder):
 
 
 def versions_of(package):
-    """Of what the kernel runs with."""
+    """The versions that the kernel runs with."""
     found = {"torch": torch.__version__, "cuda": torch.version.cuda}
     names = {"torch": (), "fla-core": ("triton", "fla-core")}.get(package, (package,))
     return found | {name: importlib.metadata.version(name) for name in names}

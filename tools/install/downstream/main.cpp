@@ -1,4 +1,4 @@
-// What somebody else's program does with assay: it runs a verb, and reads what that prints.
+// A program of another project that uses assay: it runs a verb, and reads its output.
 #include <iostream>
 #include <sstream>
 

@@ -1,0 +1,13 @@
+#pragma once
+// Numbers that a kernel holds, as far as the sizes of terms ask (oracles/scalars/sized.hpp).
+
+namespace assay {
+
+/// Significands of so many bits, and the smallest normal number, below which an operand loses digits: 0 if that is not
+/// asked.
+struct HeldIn {
+  int bits;
+  double smallest_normal = 0;
+};
+
+}  // namespace assay
