@@ -144,25 +144,24 @@ std::optional<Expected> OtherAlgorithms::with_terms(const std::string& tensor, c
   if (std::find(expected.sigma.begin(), expected.sigma.end(), 0.0) == expected.sigma.end()) return std::nullopt;
   const bool wide = precision_ == Format::fp64 || precision_ == Format::exact;
   const Format accumulators = wide ? Format::fp64 : Format::fp32;
-  if (!terms_) terms_ = term_sizes(problem_.mechanism, problem_, accumulators, threads_).value_or(Arrays{});
-  const auto sizes = terms_->find(tensor);
-  if (sizes == terms_->end()) return std::nullopt;
+  const std::vector<double>* sizes = sizes_of(tensor, terms_, term_sizes, accumulators, expected);
+  if (sizes == nullptr) return std::nullopt;
   Expected kept = expected;
   for (std::size_t i = 0; i < kept.sigma.size(); ++i)
-    if (kept.sigma[i] == 0) kept.sigma[i] = sigma_of_terms(sizes->second.data[i], accumulators);
+    if (kept.sigma[i] == 0) kept.sigma[i] = sigma_of_terms((*sizes)[i], accumulators);
   return kept;
 }
 
 const std::vector<double>* OtherAlgorithms::sizes_of(const std::string& tensor, std::optional<Arrays>& kept,
-                                                     SizesIn* sizes, const Expected& expected) const {
-  if (!kept) kept = sizes(problem_.mechanism, problem_, precision_, threads_).value_or(Arrays{});
+                                                     SizesIn* sizes, Format in, const Expected& expected) const {
+  if (!kept) kept = sizes(problem_.mechanism, problem_, in, threads_).value_or(Arrays{});
   const auto found = kept->find(tensor);
   return found != kept->end() && found->second.data.size() == expected.sigma.size() ? &found->second.data : nullptr;
 }
 
 std::optional<Expected> OtherAlgorithms::below_normal(const std::string& tensor, const Expected& expected) {
   if (info(precision_).min_exponent <= info(Format::fp32).min_exponent) return std::nullopt;
-  const std::vector<double>* sizes = sizes_of(tensor, below_normal_, sizes_below_normal, expected);
+  const std::vector<double>* sizes = sizes_of(tensor, below_normal_, sizes_below_normal, precision_, expected);
   if (sizes == nullptr) return std::nullopt;
   std::vector<double> least = *sizes;
   for (double& x : least) x = sigma_of_terms(x, precision_);
@@ -171,7 +170,7 @@ std::optional<Expected> OtherAlgorithms::below_normal(const std::string& tensor,
 
 std::optional<Expected> OtherAlgorithms::in_terms(const std::string& tensor, const Expected& expected) {
   if (precision_ == Format::exact) return std::nullopt;
-  const std::vector<double>* known = sizes_of(tensor, operands_, term_sizes, expected);
+  const std::vector<double>* known = sizes_of(tensor, operands_, term_sizes, precision_, expected);
   if (known == nullptr) return std::nullopt;
   std::vector<double> least = *known;
   if (is_of_gate(problem_.mechanism, tensor)) sum_from_the_end(least, expected.layout);

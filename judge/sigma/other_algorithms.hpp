@@ -55,7 +55,7 @@ class OtherAlgorithms {
   /// The sizes that roundings of that tensor are relative to, computed when they are first asked for; null where they
   /// are not known.
   using SizesIn = std::optional<Arrays>(std::string_view, const Problem&, Format, int);
-  const std::vector<double>* sizes_of(const std::string& tensor, std::optional<Arrays>& kept, SizesIn* sizes,
+  const std::vector<double>* sizes_of(const std::string& tensor, std::optional<Arrays>& kept, SizesIn* sizes, Format in,
                                       const Expected& expected) const;
 
   const Problem& problem_;

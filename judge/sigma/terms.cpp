@@ -26,13 +26,8 @@ std::optional<Arrays> term_sizes(std::string_view room, const Problem& problem, 
 }
 
 std::optional<Arrays> sizes_below_normal(std::string_view room, const Problem& problem, Format operands, int threads) {
-  constexpr int beyond = 600;  // a smallest normal number that is larger than all sizes leaves factors alone
   const FormatInfo format = info(operands);
-  std::optional<Arrays> sizes = sizes_in(room, problem, {format.mantissa_bits + 1, std::ldexp(1.0, beyond)}, threads);
-  if (sizes)
-    for (auto& [name, array] : *sizes)
-      for (double& x : array.data) x = std::ldexp(x, format.min_exponent - beyond);
-  return sizes;
+  return sizes_in(room, problem, {format.mantissa_bits + 1, std::ldexp(1.0, format.min_exponent)}, threads);
 }
 
 double sigma_of_terms(double size, Format accumulators) {

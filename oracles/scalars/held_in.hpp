@@ -3,8 +3,7 @@
 
 namespace assay {
 
-/// Significands of so many bits, and the smallest normal number, below which an operand loses digits: 0 if that is not
-/// asked.
+/// Significands of so many bits, and the smallest normal number, if what operands lose below it is asked for; else 0.
 struct HeldIn {
   int bits;
   double smallest_normal = 0;

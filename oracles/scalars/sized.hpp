@@ -34,11 +34,12 @@ struct Sized {
 
   /// Whether it is the same number, to the bit, in any order of its arithmetic.
   bool exact() const { return rest == 0 || (total > 0 && std::fabs(value) > rest); }
-  /// The size to which roundings are relative: 0 without any. Where only the rest comes and goes, no more than that. No
-  /// less than what an operand below the normal numbers leaves.
+  /// The size to which roundings are relative: 0 without any. Where only the rest comes and goes, no more than that; of
+  /// numbers below the normal ones, what these leave.
   double rounded_at() const {
     if (exact()) return 0;
-    return larger(smallest_normal * factor, total > 0 && rest * capacity < size ? rest * capacity : size);
+    if (smallest_normal > 0) return smallest_normal * factor;
+    return total > 0 && rest * capacity < size ? rest * capacity : size;
   }
 
   /// Whether such terms and such a rest are all rest. A quarter of a unit: the spacing below a power of two is half of

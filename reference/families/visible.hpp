@@ -9,6 +9,7 @@
 #include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
+#include "reference/errors/erring.hpp"
 #include "reference/errors/follows_kernels.hpp"
 #include "reference/errors/lines.hpp"
 
@@ -86,13 +87,11 @@ struct VisibleRow : VisibleRange {
   }
   /// sum_of_scores += left (c - centre), where weights that sum to zero have left `left`: nothing, but for a scalar
   /// whose operations err. Kernels take scores about zero or about the lse; c is the one of these that is further away.
-  void add_left_over([[maybe_unused]] S& sum_of_scores, [[maybe_unused]] const S& left) const {
-    if constexpr (requires { S::errs(); }) {
-      if (!S::errs() || first == last) return;
-      using std::abs, std::log;
-      const S lse_over_max = log(sum);
-      sum_of_scores += left * (abs(max) > lse_over_max ? max : S(-lse_over_max));
-    }
+  void add_left_over(S& sum_of_scores, const S& left) const {
+    if (!errs<S>() || first == last) return;
+    using std::abs, std::log;
+    const S lse_over_max = log(sum);
+    sum_of_scores += left * (abs(max) > lse_over_max ? max : S(-lse_over_max));
   }
 };
 

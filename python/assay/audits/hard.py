@@ -1,7 +1,7 @@
 """Tasks of kernelbench.com: reference.py of 02_kda_cutlass and of 03_paged_attention, whose solution is a class Model."""
 from .._arrays import doubles
 from .._native import InputError
-from .tasks import Argument, Task, constants, read, reshaped, tensor_of
+from .tasks import Argument, Task, constants, in_full_caches, read, reshaped, tensor_of, with_axes
 
 KDA = ("B", "T", "H", "K", "V", "CHUNK_SIZE")
 PAGED = ("BATCH", "NUM_HEADS", "NUM_KV_HEADS", "HEAD_DIM", "SEQ_LEN", "PAGE_SIZE")
@@ -19,10 +19,7 @@ class Hard(Task):
         self.names = next((names for names in (KDA, PAGED) if set(names) <= set(numbers)), None)
         if self.names is None:
             raise InputError(f"{path}: assay judges kernelbench.com's 02_kda_cutlass and 03_paged_attention, and this is neither")
-        for name in axes:
-            if name not in self.names:
-                raise InputError(f"{name}: {path} has no such number; it has {', '.join(self.names)}")
-        size = {**{name: numbers[name] for name in self.names}, **axes}
+        size = with_axes({name: numbers[name] for name in self.names}, axes, path)
         self.last = size[self.names[-1]]  # of a chunk, or of a page
         if self.names is KDA:
             super().__init__("kda", ",".join(str(size[name]) for name in KDA[:-1]), "bf16", outputs=["o"], fixed=True)
@@ -35,16 +32,8 @@ class Hard(Task):
 
     def draw(self, seed, shape=None):
         """A KDA that starts at zero; pages that hold ordinary numbers behind a sequence, as the benchmark's do."""
-        import numpy
-
         problem = super().draw(seed, shape)
-        if self.names is KDA:
-            return problem.without("initial_state")
-        tensors, rng = dict(problem.tensors), numpy.random.default_rng(seed)
-        for name in ("k", "v"):
-            a = doubles(tensors[name])
-            tensors[name] = tensor_of(numpy.where(numpy.isnan(a), rng.standard_normal(a.shape), a), tensors[name][0])
-        return problem._changed(tensors, f"{problem.origin} in full caches")
+        return problem.without("initial_state") if self.names is KDA else in_full_caches(problem, seed)
 
     def shaped_init(self, problem):
         (batch, tokens, heads, K), v = problem.tensors["q"][1], problem.tensors["v"][1]

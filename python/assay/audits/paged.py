@@ -1,7 +1,6 @@
 """Definitions of flashinfer-bench whose keys lie in pages: grouped heads, latent keys, and latent keys that every row has a list of."""
-from .._arrays import doubles
 from .._native import InputError
-from .tasks import Argument, FlashInferBench, reshaped, scale_of, tensor_of
+from .tasks import Argument, FlashInferBench, in_full_caches, reshaped, scale_of, tensor_of
 
 LATENT = {"q_nope", "q_pe", "ckv_cache", "kpe_cache", "sm_scale"}
 PAGES = {"kv_indptr", "kv_indices", "kv_last_page_len"}
@@ -65,17 +64,12 @@ class Paged(FlashInferBench):
         """A case whose sequences are as long as its shape says, so that all calls have the same shapes."""
         import numpy
 
-        problem = super().draw(seed, shape)
-        tensors, rng = dict(problem.tensors), numpy.random.default_rng(seed)
-        for name in ("k", "v"):
-            if name in tensors:
-                a = doubles(tensors[name])
-                tensors[name] = tensor_of(numpy.where(numpy.isnan(a), rng.standard_normal(a.shape), a), tensors[name][0])
+        problem, tensors = super().draw(seed, shape), {}
         if not self.lists:
-            keys, queries = int((shape or self.shape)[1].partition("/")[2]), tensors["q"][1][1]
-            lengths = numpy.array([max(queries, keys - 3 * n - (n % 2) * keys // 2) for n in range(tensors["q"][1][0])])
+            keys, (batch, queries) = int((shape or self.shape)[1].partition("/")[2]), problem.tensors["q"][1][:2]
+            lengths = numpy.array([max(queries, keys - 3 * n - (n % 2) * keys // 2) for n in range(batch)])
             tensors["lengths_k"] = tensor_of(lengths if self.last else -(-lengths // self.page) * self.page, "I32")
-        return problem._changed(tensors, f"{problem.origin} in full caches")
+        return in_full_caches(problem, seed, tensors)
 
     def arguments(self, problem):
         made = self.made(problem)

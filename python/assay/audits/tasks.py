@@ -5,7 +5,7 @@ import math
 import os
 import pathlib
 
-from .._arrays import PLAIN, SIZES, numpy_array, precision_named
+from .._arrays import PLAIN, SIZES, doubles, numpy_array, precision_named
 from .._calls import left_in_place, stored_as
 from .._cases import Case, case, facts_of, shape_text
 from .._kernels import SCALES, as_number
@@ -241,12 +241,7 @@ class KernelBench(Task):
 
     def __init__(self, path, **axes):
         source = read(path)
-        numbers = constants(source, path)
-        for name, value in axes.items():
-            if name not in numbers:
-                raise InputError(f"{name}: {path} has no such number; it has {', '.join(numbers)}")
-            numbers[name] = value
-        self.numbers = numbers
+        self.numbers = numbers = with_axes(constants(source, path), axes, path)
         self.mamba = {"n_heads", "d_head", "d_state"} <= set(numbers)
         dtype = "fp16" if "torch.float16" in source or "torch.half" in source else "bf16" if "torch.bfloat16" in source else "fp32"
         if self.mamba:
@@ -317,6 +312,26 @@ def constants(source, path):
             if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
                 found[node.targets[0].id] = node.value.value
     return found
+
+
+def with_axes(numbers, axes, path):
+    """The numbers of a file, some of them changed."""
+    for name in axes:
+        if name not in numbers:
+            raise InputError(f"{name}: {path} has no such number; it has {', '.join(numbers)}")
+    return {**numbers, **axes}
+
+
+def in_full_caches(problem, seed, tensors=()):
+    """The case with ordinary numbers where no sequence has keys, as benchmarks have them, and with these tensors."""
+    import numpy
+
+    made, rng = dict(problem.tensors), numpy.random.default_rng(seed)
+    for name in ("k", "v"):
+        if name in made:
+            a = doubles(made[name])
+            made[name] = tensor_of(numpy.where(numpy.isnan(a), rng.standard_normal(a.shape), a), made[name][0])
+    return problem._changed({**made, **dict(tensors)}, f"{problem.origin} in full caches")
 
 
 def of_flashinfer_bench(definition, **axes):
