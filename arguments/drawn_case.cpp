@@ -802,9 +802,15 @@ std::string argument_flags(const CaseSpec& spec) {
 }
 
 bool asks_for_arguments(const CaseSpec& spec) {
-  if (!spec.with.empty() || spec.layout != CaseSpec().layout || !spec.argument_style.empty()) return true;
+  if (spec.layout != CaseSpec().layout || !spec.argument_style.empty()) return true;
   const Facts facts = facts_of(spec.mechanism);
-  if (facts.room == nullptr) return facts.family != Family::other;
+  if (facts.room == nullptr) return !spec.with.empty() || facts.family != Family::other;
+  const std::vector<RoomFacts::Ranked> inputs = facts.room->inputs();
+  const auto is_of_room = [&](const auto& wish) {
+    const RoomFacts::Ranked* input = find_field(inputs, wish.first);
+    return input != nullptr && input->field.missing == Field::Missing::worked_out;
+  };
+  if (!std::all_of(spec.with.begin(), spec.with.end(), is_of_room)) return true;
   return std::any_of(spec.params.begin(), spec.params.end(), [&](const auto& param) {
     return param.first != "scale" && is_argument(facts, Part::params, param.first);
   });

@@ -19,7 +19,8 @@ bool is_argument_style(std::string_view name);
 /// Gives the case the style of that name, of either kind; false, and the normal one, if there is none.
 bool set_style(CaseSpec& spec, std::string_view name);
 
-/// Whether it asks for an argument, or for a mechanism or a layout that none but cases with arguments have.
+/// Whether it asks for an argument, which no input is that the room would work out itself, or for a mechanism or a
+/// layout that none but cases with arguments have.
 bool asks_for_arguments(const CaseSpec& spec);
 /// " --with sink --layout thd": what CaseSpec::repro() leaves out.
 std::string argument_flags(const CaseSpec& spec);

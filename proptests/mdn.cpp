@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "proptests/core/planted_room.hpp"
 #include "proptests/core/published_form.hpp"
+#include "proptests/core/witness.hpp"
 #include "proptests/laws/aimed_laws.hpp"
 #include "proptests/laws/laws.hpp"
 

@@ -6,24 +6,17 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/uniform_moments.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct affine_linear_attention {
   static constexpr std::string_view name = "affine_linear_attention";
   static constexpr std::string_view summary =
       "the mean of the values minus their covariance with the keys along a probe";
-  static constexpr Fault faults[] = {
-      {"scatter_weight_of_the_last_pair", "the newest pair enters the scatters with weight 1, not (n - 1) / n"},
-      {"scatter_not_divided", "o subtracts M_vk rho, not M_vk rho / n"},
-      {"value_mean_kept_in_dk", "dk from g.v_j, not g.(v_j - vbar)"},
-      {"key_mean_kept_in_dv", "dv from rho.k_j, not rho.(k_j - kbar)"}};
 
   using Options = NoOptions;
 
@@ -68,7 +61,7 @@ struct affine_linear_attention {
     UniformMoments<S> moments(K, V);
     for (int i = 0; i < T; ++i) {
       moments.add(in.k, in.v, i);
-      const S n = planted<"scatter_not_divided">(S(moments.count), S(1));
+      const S n(moments.count);
       for (int x = 0; x < V; ++x) o(i, x) = moments.mean_v(x) - dot(line(moments.scatter_vk, x), line(in.rho, i)) / n;
     }
     return {o, moments.mean_k, moments.mean_v, moments.scatter_vk};
@@ -89,8 +82,8 @@ struct affine_linear_attention {
       const S n(moments.count);
       const Line<const S> g = line(cotangent.o, i), rho = line(in.rho, i);
       for (int x = 0; x < V; ++x) subtract_scaled(line(d.rho, i), S(g[x] / n), line(moments.scatter_vk, x));
-      of_rho.push_back(planted<"value_mean_kept_in_dk">(dot(g, line(moments.mean_v.data)), S(0)) / n);
-      of_do.push_back((S(1) + planted<"key_mean_kept_in_dv">(dot(rho, line(moments.mean_k.data)), S(0))) / n);
+      of_rho.push_back(dot(g, line(moments.mean_v.data)) / n);
+      of_do.push_back((S(1) + dot(rho, line(moments.mean_k.data))) / n);
     }
     Tensor<S, 2> Q(V, K);
     std::vector<S> dk(static_cast<std::size_t>(K), S(0)), dv(static_cast<std::size_t>(V), S(0));
@@ -113,5 +106,4 @@ struct affine_linear_attention {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

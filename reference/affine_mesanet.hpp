@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
@@ -18,17 +17,10 @@
 #include "reference/families/uniform_moments.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct affine_mesanet {
   static constexpr std::string_view name = "affine_mesanet";
   static constexpr std::string_view summary = "ridge regression with an intercept of the values on the keys so far";
-  static constexpr Fault faults[] = {
-      {"scatter_weight_of_the_last_pair", "the newest pair enters the scatters with weight 1, not (n - 1) / n"},
-      {"ridge_of_sums_on_means", "lambda_scaling sum: l_i = lambda"},
-      {"offset_from_zero", "y_i from kbar, not kbar - q"},
-      {"probe_term_of_dk_dropped", "dk without (x.kt) y"},
-      {"final_moments_without_gradient", "the cotangents of the final moments ignored"}};
 
   using Options = LambdaOptions;
 
@@ -68,8 +60,7 @@ struct affine_mesanet {
   /// d l / d lambda after n pairs.
   template <class S>
   static S ridge_unit(const Options& options, int n) {
-    return options.lambda_scaling == Options::Scaling::mean ? S(1)
-                                                            : planted<"ridge_of_sums_on_means">(S(S(1) / S(n)), S(1));
+    return options.lambda_scaling == Options::Scaling::mean ? S(1) : S(S(1) / S(n));
   }
 
   /// n (C + l_i).
@@ -87,8 +78,7 @@ struct affine_mesanet {
   static std::vector<S> probe(const Inputs<S>& in, int i, const UniformMoments<S>& moments,
                               const DefiniteSystem<S>& of_row) {
     std::vector<S> offset;
-    for (int a = 0; a < in.k.size(1); ++a)
-      offset.push_back(S(moments.count) * (moments.mean_k(a) - planted<"offset_from_zero">(in.q(i, a), S(0))));
+    for (int a = 0; a < in.k.size(1); ++a) offset.push_back(S(moments.count) * (moments.mean_k(a) - in.q(i, a)));
     of_row.solve(offset);
     return offset;
   }
@@ -135,9 +125,8 @@ struct affine_mesanet {
         d.q(i, a) = -x[at];
         broadcast_at(d.lambda, i, a) -= ridge_unit<S>(options, moments.count) * x[at] * y[at];
       }
-      const S along_x = planted<"probe_term_of_dk_dropped">(dot(mean_k, line(x)), S(0));
       of_x.push_back((S(1) + dot(mean_k, line(y))) / n);
-      of_y.push_back((along_x + dot(g, line(moments.mean_v.data))) / n);
+      of_y.push_back((dot(mean_k, line(x)) + dot(g, line(moments.mean_v.data))) / n);
     }
     Tensor<S, 2> N(K, K), Q(V, K);
     std::vector<S> dk(static_cast<std::size_t>(K), S(0)), dv(static_cast<std::size_t>(V), S(0));
@@ -149,7 +138,7 @@ struct affine_mesanet {
       add_scaled(line(dv), of_x[static_cast<std::size_t>(j)], g);
       for (int a = 0; a < K; ++a) {
         add_scaled(line(N, a), S(x[a] / n), y);
-        add_scaled(line(N, a), planted<"probe_term_of_dk_dropped">(S(y[a] / n), S(0)), x);
+        add_scaled(line(N, a), S(y[a] / n), x);
         d.k(j, a) = dk[static_cast<std::size_t>(a)] - dot(line(N, a), line(in.k, j));
       }
       for (int c = 0; c < V; ++c) {
@@ -161,11 +150,9 @@ struct affine_mesanet {
     UniformMoments<S> of_final(K, V);
     of_final.mean_k = cotangent.final_mean_k, of_final.mean_v = cotangent.final_mean_v;
     of_final.scatter_kk = cotangent.final_scatter_kk, of_final.scatter_vk = cotangent.final_scatter_vk;
-    add_moment_gradients(moments, planted<"final_moments_without_gradient">(of_final, UniformMoments<S>(K, V)), in.k,
-                         in.v, d.k, d.v);
+    add_moment_gradients(moments, of_final, in.k, in.v, d.k, d.v);
     return d;
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

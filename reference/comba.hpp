@@ -10,7 +10,6 @@
 #include "reference/families/first_order.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct comba {
   static constexpr std::string_view name = "comba";
@@ -55,5 +54,4 @@ struct comba {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

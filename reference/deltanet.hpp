@@ -16,7 +16,6 @@
 #include "reference/families/write_lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct deltanet {
   static constexpr std::string_view name = "deltanet";
@@ -85,5 +84,4 @@ struct deltanet {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

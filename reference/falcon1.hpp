@@ -15,7 +15,6 @@
 #include "reference/families/write_lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon1 {
   static constexpr std::string_view name = "falcon1";
@@ -83,5 +82,4 @@ struct falcon1 {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

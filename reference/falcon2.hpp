@@ -14,7 +14,6 @@
 #include "reference/families/write_lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon2 {
   static constexpr std::string_view name = "falcon2";
@@ -81,5 +80,4 @@ struct falcon2 {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -8,7 +8,6 @@
 #include "reference/falcon1.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon2_lite : falcon1 {
   static constexpr std::string_view name = "falcon2_lite";
@@ -26,5 +25,4 @@ struct falcon2_lite : falcon1 {
   };
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

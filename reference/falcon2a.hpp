@@ -17,7 +17,6 @@
 #include "reference/families/falcon.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon2a {
   static constexpr std::string_view name = "falcon2a";
@@ -148,5 +147,4 @@ struct falcon2a {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
@@ -22,20 +21,10 @@
 #include "reference/families/write_lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon3 {
   static constexpr std::string_view name = "falcon3";
   static constexpr std::string_view summary = "FALCON-1 descending on a sliding mini-batch of the newest pairs";
-  static constexpr Fault faults[] = {
-      falcon::ridge_left_out,
-      falcon::window_one_too_wide,
-      {"mean_over_full_window", "a window cut short by the start still divides by B"},
-      {"residuals_in_turn", "each residual sees the writes of the pairs before it in the window"},
-      falcon::clamped_decay_passes_gradient,
-      falcon::detached_ridge_stays_live,
-      falcon::tail_cotangent_dropped,
-  };
 
   struct Options : GainOptions, WindowOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "ridge_coupling", "window"};
@@ -109,11 +98,6 @@ struct falcon3 {
     return denominator_of(options.ridge_coupling, mean_energy(pairs, window, in.k.size(1)), in.lambda(t), in.eps());
   }
 
-  /// B_t.
-  static int size_of(const Options& options, int pairs) {
-    return planted<"mean_over_full_window">(pairs, options.has_window ? options.window : pairs);
-  }
-
   /// x_j of a pair, or its gradient.
   template <class In>
   static auto feature_of(const Pairs<In>& pairs, int j, int key_dim) {
@@ -144,13 +128,12 @@ struct falcon3 {
     const Denominator<S> D = denominator(options, in, window, t);
     const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
     const std::vector<TakenColumn<S>> columns = state.take();
-    const S weight = gain.eta / S(size_of(options, window.size()));
+    const S weight = gain.eta / S(window.size());
     const Columns<S> before = state;
     for (const TakenColumn<S>& s : columns) s.decay(gain.gamma);
-    const bool in_turn = planted<"residuals_in_turn">(false, true);
     for (int j = window.first; j < window.last; ++j)
       for (int c = 0; c < state.size(1); ++c) {
-        const S u = weight * residual(pairs, in_turn ? state : before, j, c);
+        const S u = weight * residual(pairs, before, j, c);
         columns[static_cast<std::size_t>(c)].write(u, feature_of(pairs, j, state.size(0)));
       }
     keep(Kept::state, state);
@@ -212,7 +195,7 @@ struct falcon3 {
       const Window<S> window = pairs.window(t);
       const Denominator<S> D = denominator(options, in, window, t);
       const Gain<S> gain = gain_of(in.beta(t), D, in.decay_floor);
-      const S size = S(size_of(options, window.size())), weight = gain.eta / size;
+      const S size = S(window.size()), weight = gain.eta / size;
       S d_weight = S(0), d_gamma = S(0);
       Columns<S> d_before(K, V);
       for (int c = 0; c < V; ++c) {
@@ -253,5 +236,4 @@ struct falcon3 {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
@@ -19,18 +18,10 @@
 #include "reference/families/falcon.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct falcon3a {
   static constexpr std::string_view name = "falcon3a";
   static constexpr std::string_view summary = "associative write of a sliding mini-batch, with a decay of its own";
-  static constexpr Fault faults[] = {
-      falcon::window_one_too_wide,
-      {"mean_over_full_window", "a window cut short by the start still divides by B"},
-      {"gain_ignores_the_window", "the gain divides by the energy of the newest pair"},
-      {"alpha_gradient_after_the_write", "dalpha pairs the cotangent with the state after the step"},
-      falcon::tail_cotangent_dropped,
-  };
 
   struct Options : WriteOptions, WindowOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start", "window"};
@@ -107,18 +98,15 @@ struct falcon3a {
   struct Step {
     Window<S> window;
     S D, rho, gamma;
-    int size;  ///< B_t
   };
 
   template <class S>
   static Step<S> step_of(const Options& options, const Inputs<S>& in, int t) {
     const Pairs<const Inputs<S>> pairs(options, in);
-    const Window<S> window = pairs.window(t), newest{window.last - 1, window.last};
-    const S D = mean_energy(pairs, planted<"gain_ignores_the_window">(window, newest), in.k.size(1)) + in.eps();
-    const int full = options.has_window ? options.window : window.size();
-    const int size = planted<"mean_over_full_window">(window.size(), full);
-    if (D == S(0)) return {window, D, S(0), S(1), size};
-    return {window, D, in.beta(t) / D, S(1) - in.alpha(t), size};
+    const Window<S> window = pairs.window(t);
+    const S D = mean_energy(pairs, window, in.k.size(1)) + in.eps();
+    if (D == S(0)) return {window, D, S(0), S(1)};
+    return {window, D, in.beta(t) / D, S(1) - in.alpha(t)};
   }
 
   /// The values of pair j.
@@ -135,7 +123,7 @@ struct falcon3a {
     const Step<S> step = step_of(options, in, t);
     Tensor<S, 2> after = before;
     for (S& element : after.data) element *= step.gamma;
-    const S weight = step.rho / S(step.size);
+    const S weight = step.rho / S(step.window.size());
     for (int j = step.window.first; j < step.window.last; ++j)
       for (int i = 0; i < before.size(0); ++i)
         add_scaled(line(after, i), S(weight * pairs.x(j, i)), values_of(pairs, j, before.size(1)));
@@ -194,7 +182,7 @@ struct falcon3a {
       if (!options.writes(t)) continue;
       const Step<S> step = step_of(options, in, t);
       if (step.D == S(0)) continue;
-      const S size = S(step.size), weight = step.rho / size;
+      const S size = S(step.window.size()), weight = step.rho / size;
       S d_rho = S(0);
       for (int j = step.window.first; j < step.window.last; ++j) {
         const ScaledProducts<S> writes(weight, values_of(pairs, j, V));
@@ -207,13 +195,12 @@ struct falcon3a {
       }
       d_rho /= size;
       for (int i = 0; i < K; ++i) {
-        subtract_dot(d.alpha(t), line(G, i),
-                     planted<"alpha_gradient_after_the_write">(line(before, i), line(after, i)));
+        subtract_dot(d.alpha(t), line(G, i), line(before, i));
         for (int c = 0; c < V; ++c) G(i, c) *= step.gamma;
         keep(Kept::gradient, line(G, i));
       }
       d.beta(t) = d_rho / step.D;
-      const S slope = S(-2) * d_rho * step.rho / step.D / S(step.window.size());
+      const S slope = S(-2) * d_rho * step.rho / step.D / size;
       for (int j = step.window.first; j < step.window.last; ++j)
         for (int i = 0; i < K; ++i) d_pairs.x(j, i) += slope * pairs.x(j, i);
     }
@@ -221,5 +208,4 @@ struct falcon3a {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

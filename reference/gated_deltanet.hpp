@@ -13,7 +13,6 @@
 #include "reference/families/first_order.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct gated_deltanet {
   static constexpr std::string_view name = "gated_deltanet";
@@ -70,5 +69,4 @@ struct gated_deltanet {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -9,7 +9,6 @@
 #include "reference/families/first_order.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct gla {
   static constexpr std::string_view name = "gla";
@@ -52,5 +51,4 @@ struct gla {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -9,7 +9,6 @@
 #include "reference/families/first_order.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct kda {
   static constexpr std::string_view name = "kda";
@@ -54,5 +53,4 @@ struct kda {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

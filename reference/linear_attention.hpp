@@ -15,7 +15,6 @@
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct linear_attention {
   static constexpr std::string_view name = "linear_attention";
@@ -115,5 +114,4 @@ struct linear_attention {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

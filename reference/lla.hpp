@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/left_over.hpp"
@@ -25,23 +24,11 @@
 #include "reference/families/ridge.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct lla {
   static constexpr std::string_view name = "lla";
   static constexpr std::string_view summary =
       "local linear attention: the intercept at q of a weighted ridge regression";
-  static constexpr Fault faults[] = {
-      {"sees_one_key_too_many", "the causal mask ends one key late"},
-      {"ridge_of_max_not_shared", "lambda_mode max: the ridge not divided by the sum of the weights"},
-      {"probe_for_tilt", "rho* where rho* / (1 - rho*.zbar) is due"},
-      {"tolerance_without_its_unit", "the residual compared in units where the weights sum to one"},
-      {"ridge_detached", "lambda_mode mass: the ridge held constant under changes of the weights"},
-      {"offset_gradient_sign", "dq with + sum_j dz_j"},
-      {"mass_gradient_dropped", "D without - beta"},
-      {"system_gradient_not_symmetric", "d Sigma with one of its two halves"},
-      {"blocks_mixed_in_gradients", "quadratic terms of the gradients over all blocks together"},
-      {"limit_along_keys", "lambda0 limit: the range of C taken for that of keys, not of their offsets"}};
 
   using Options = LlaOptions;
 
@@ -207,7 +194,7 @@ struct lla {
       broadcast_at(d.lambda, i, x) += row.ridge_unit * of_row.ridge[static_cast<std::size_t>(x)];
     if (options.lambda_mode == Options::LambdaMode::absolute) return;
     const bool mass = options.lambda_mode == Options::LambdaMode::mass;
-    const S e = planted<"ridge_detached">(of_row.euler, mass ? S(0) : of_row.euler);
+    const S e = of_row.euler;
     of_row.score_sum += e;
     // Where masses count, no score is compared: heads that differ in the largest stay together.
     int largest = row.first;
@@ -225,7 +212,6 @@ struct lla {
   static void add_scores_and_offsets(const Inputs<S>& in, const LlaRow<S>& row, int i, const LlaRowGradients<S>& of_row,
                                      Inputs<S>& d) {
     const S h = in.bandwidth();
-    const S sign = planted<"offset_gradient_sign">(S(-1), S(1));
     add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
     std::vector<S> centred(row.mean_k.size());
     d.bandwidth() -= of_row.score_sum / h * row.centre();
@@ -234,7 +220,7 @@ struct lla {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
       for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
       add_scaled(line(d.q, i), D, line(centred));
-      add_scaled(line(d.q, i), sign, line(of_row.offset, j - row.first));
+      add_scaled(line(d.q, i), S(-1), line(of_row.offset, j - row.first));
       add_scaled(line(d.k, j), D, line(in.q, i));
       add_scaled(line(d.k, j), S(1), line(of_row.offset, j - row.first));
       d.bandwidth() -= D * (row.s(j) - row.centre());
@@ -253,5 +239,4 @@ struct lla {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -10,7 +10,6 @@
 #include "reference/families/first_order.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct mamba2 {
   static constexpr std::string_view name = "mamba2";
@@ -52,5 +51,4 @@ struct mamba2 {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

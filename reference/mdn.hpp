@@ -10,7 +10,6 @@
 
 #include "reference/core/columns.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/recurrent.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
@@ -18,22 +17,10 @@
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct mdn {
   static constexpr std::string_view name = "mdn";
   static constexpr std::string_view summary = "delta rule with momentum: M = mu M - eta k e^T, S = alpha S - beta M";
-  static constexpr Fault faults[] = {
-      {"mdn_error_of_the_decayed_state", "e_t reads alpha S_{t-1}"},
-      {"mdn_stale_momentum", "S_t descends M_{t-1}"},
-      {"mdn_squared_weight", "M_t takes eta^2 k e^T"},
-      {"mdn_undecayed_momentum", "mu is 1"},
-      {"mdn_reads_before_the_write", "o_t reads S_{t-1}, not S_t"},
-      {"mdn_step_gradient_of_stale_momentum", "dbeta reads M_{t-1}, not M_t"},
-      {"mdn_forgets_the_prediction_backward", "G misses -p de^T"},
-      {"mdn_momentum_gradient_after_its_decay", "dlog_mu reads M_t, not M_{t-1}"},
-      {"mdn_weight_gradient_sign", "deta has the wrong sign"},
-  };
 
   using Options = NoOptions;
 
@@ -97,25 +84,17 @@ struct mdn {
   static void step(const Inputs<S>& in, int t, Memory<S>& memory, Tensor<S, 2>& error, Tensor<S, 2>& o) {
     using std::exp;
     const int K = in.k.size(1), V = in.v.size(1);
-    const S alpha = exp(in.log_alpha(t));
-    const S mu = planted<"mdn_undecayed_momentum">(exp(in.log_mu(t)), S(1));
-    const S eta = planted<"mdn_squared_weight">(in.eta(t), S(in.eta(t) * in.eta(t)));
+    const S alpha = exp(in.log_alpha(t)), mu = exp(in.log_mu(t));
     for (int j = 0; j < V; ++j) {
       const Line<S> S_j = column(memory.state, j), M_j = column(memory.momentum, j);
-      const S predicted = dot(S_j, line(in.p, t));
-      const S e = in.v(t, j) - planted<"mdn_error_of_the_decayed_state">(predicted, S(alpha * predicted));
-      const bool is_fresh = planted<"mdn_stale_momentum">(true, false),
-                 reads_last = planted<"mdn_reads_before_the_write">(true, false);
-      S read = reads_last ? S(0) : dot(S_j, line(in.q, t));
+      const S e = in.v(t, j) - dot(S_j, line(in.p, t));
       for (int i = 0; i < K; ++i) S_j[i] *= alpha;
-      if (!is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
       for (int i = 0; i < K; ++i) M_j[i] *= mu;
-      subtract_scaled(M_j, S(eta * e), line(in.k, t));
-      if (is_fresh) subtract_scaled(S_j, in.beta(t), M_j);
+      subtract_scaled(M_j, S(in.eta(t) * e), line(in.k, t));
+      subtract_scaled(S_j, in.beta(t), M_j);
       keep(Kept::state, M_j), keep(Kept::state, S_j);
-      if (reads_last) add_dot(read, S_j, line(in.q, t));
       error(t, j) = e;
-      o(t, j) = read * in.scale();
+      o(t, j) = dot(S_j, line(in.q, t)) * in.scale();
     }
   }
 
@@ -161,18 +140,16 @@ struct mdn {
         add_scaled(line(d.q, t), read_gradient, column(after, j));
         add_scaled(G_j, read_gradient, line(in.q, t));
         d.log_alpha(t) += alpha * dot(G_j, column(before, j));
-        subtract_dot(d.beta(t), G_j,
-                     planted<"mdn_step_gradient_of_stale_momentum">(column(fresh, j), column(stale, j)));
+        subtract_dot(d.beta(t), G_j, column(fresh, j));
         subtract_scaled(N_j, in.beta(t), G_j);
-        d.log_mu(t) +=
-            mu * dot(N_j, planted<"mdn_momentum_gradient_after_its_decay">(column(stale, j), column(fresh, j)));
+        d.log_mu(t) += mu * dot(N_j, column(stale, j));
         subtract_scaled(line(d.k, t), S(in.eta(t) * error(t, j)), N_j);
         const S nk = dot(N_j, line(in.k, t)), de = -in.eta(t) * nk;
         d.v(t, j) = de;
-        d.eta(t) += planted<"mdn_weight_gradient_sign">(S(-nk), nk) * error(t, j);
+        d.eta(t) += -nk * error(t, j);
         subtract_scaled(line(d.p, t), de, column(before, j));
         for (int i = 0; i < K; ++i) G_j[i] *= alpha, N_j[i] *= mu;
-        subtract_scaled(G_j, planted<"mdn_forgets_the_prediction_backward">(de, S(0)), line(in.p, t));
+        subtract_scaled(G_j, de, line(in.p, t));
         keep(Kept::gradient, G_j), keep(Kept::gradient, N_j);
       }
     }
@@ -181,5 +158,4 @@ struct mdn {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -15,7 +15,6 @@
 #include "reference/mdn.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct mdn_front_end {
   static constexpr std::string_view name = "mdn_front_end";
@@ -131,5 +130,4 @@ struct mdn_front_end {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

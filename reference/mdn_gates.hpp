@@ -17,7 +17,6 @@
 #include "reference/errors/elementary.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct mdn_gates {
   static constexpr std::string_view name = "mdn_gates";
@@ -94,5 +93,4 @@ struct mdn_gates {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

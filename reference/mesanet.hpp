@@ -14,7 +14,6 @@
 #include "reference/families/ridge.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct mesanet {
   static constexpr std::string_view name = "mesanet";
@@ -94,5 +93,4 @@ struct mesanet {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/left_over.hpp"
@@ -15,7 +14,6 @@
 #include "reference/families/visible.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct parallax {
   static constexpr std::string_view name = "parallax";
@@ -55,12 +53,6 @@ struct parallax {
       f("rows.mean_t", self.mean_t), f("rows.mean_v", self.mean_v);
     }
   };
-
-  static constexpr Fault faults[] = {{"sees_one_key_too_many", "the causal mask ends one key late"},
-                                     {"tilt_sign", "the covariance added, not taken off"},
-                                     {"tilt_not_weighted", "t - tbar without p"},
-                                     {"probe_term_of_dk_dropped", "dk without E rho"},
-                                     {"tilt_gradient_dropped", "D without the tilt's own term"}};
 
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
@@ -102,8 +94,7 @@ struct parallax {
       std::vector<S> centred(row.mean_v.size());
       S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
-        const S tilted =
-            planted<"tilt_not_weighted">(row.p(j), S(1)) * (row.t(j) - row.mean_t) * planted<"tilt_sign">(S(1), S(-1));
+        const S tilted = row.p(j) * (row.t(j) - row.mean_t);
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
         subtract_scaled(line(out.o, i), tilted, line(centred));
         left -= tilted;
@@ -151,13 +142,13 @@ struct parallax {
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(g, line(in.v, j));
         const S p = row.p(j), tilt = row.mean_t - row.t(j);
-        const S D = p * (a - tau + planted<"tilt_gradient_dropped">(tilt, S(0)) * (a - b)) / h;
+        const S D = p * (a - tau + tilt * (a - b)) / h;
         const S E = -p * (a - b);
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
         add_scaled(line(d.q, i), D, line(centred));
         add_scaled(line(d.rho, i), E, line(centred));
         add_scaled(line(d.k, j), D, line(in.q, i));
-        add_scaled(line(d.k, j), planted<"probe_term_of_dk_dropped">(E, S(0)), line(in.rho, i));
+        add_scaled(line(d.k, j), E, line(in.rho, i));
         add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
         d.bandwidth() -= D * (row.s(j) - row.centre());
         left_of_D += D, left_of_E += E;
@@ -170,5 +161,4 @@ struct parallax {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -13,7 +13,6 @@
 #include "reference/parallax.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct parallax_gate {
   static constexpr std::string_view name = "parallax_gate";
@@ -107,5 +106,4 @@ struct parallax_gate {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/replay.hpp"
 #include "reference/core/tensor.hpp"
@@ -17,18 +16,11 @@
 #include "reference/families/write_lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct rls {
   static constexpr std::string_view name = "rls";
   static constexpr std::string_view summary =
       "recursive least squares: the exact ridge regression of the values so far";
-  static constexpr Fault faults[] = {
-      {"residual_after_the_write", "the residual is taken from a state that has already been written"},
-      {"covariance_not_divided", "the covariance loses p p^T, not p p^T / s"},
-      {"prior_gradient_dropped", "dlambda misses the factor 1 / lambda^2"},
-      {"covariance_cotangent_dropped", "what the gain passes back to the covariance is dropped"},
-  };
 
   struct Options : WriteOptions {
     static constexpr std::string_view names[] = {"alignment", "sequence_start"};
@@ -114,7 +106,7 @@ struct rls {
     for (int c = 0; c < V; ++c) {
       S r = in.v(t, c);
       subtract_dot(r, column(before.mean, c), x);
-      step.r.push_back(planted<"residual_after_the_write">(r, S(r / step.s)));
+      step.r.push_back(r);
     }
     return step;
   }
@@ -128,8 +120,7 @@ struct rls {
     for (int c = 0; c < V; ++c) add_scaled(column(state.mean, c), step.r[static_cast<std::size_t>(c)], line(step.gain));
     for (int i = 0; i < K; ++i) {
       const S& g = step.gain[static_cast<std::size_t>(i)];
-      subtract_scaled(computed<S>(line(state.covariance, i), i), planted<"covariance_not_divided">(g, S(g * step.s)),
-                      computed<S>(line(step.p), i));
+      subtract_scaled(computed<S>(line(state.covariance, i), i), g, computed<S>(line(step.p), i));
     }
     const auto x = [&](int i) -> const S& { return write_feature(options, in, t, i); };
     state.errors.put_back(state.mean, state.covariance, squares_of<S>(K, x), step);
@@ -201,7 +192,6 @@ struct rls {
       for (int l = 0; l < K; ++l) add_scaled(dx, d_p[static_cast<std::size_t>(l)], line(before.covariance, l));
       for (int i = 0; i < K; ++i) {
         dx[i] = widened(dx[i], errors.of_feature());
-        if (!planted<"covariance_cotangent_dropped">(true, false)) continue;
         const S& passed = d_p[static_cast<std::size_t>(i)];
         const Line<S> row = computed<S>(line(Pi, i), i);
         if constexpr (Enclosure<S>) {
@@ -216,11 +206,10 @@ struct rls {
     }
     for (int i = 0; i < K; ++i)
       for (int c = 0; c < V; ++c) d.initial_state(i, c) = widened(G(i, c), errors.of_mean(c, in.lambda()));
-    const S square = planted<"prior_gradient_dropped">(S(in.lambda() * in.lambda()), S(1));
+    const S square = in.lambda() * in.lambda();
     for (int i = 0; i < K; ++i) d.lambda() -= widened(Pi(i, i), errors.of_covariance(in.lambda())) / square;
     return d;
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -10,7 +10,6 @@
 #include "reference/core/tensor.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct rmsnorm {
   static constexpr std::string_view name = "rmsnorm";
@@ -73,5 +72,4 @@ struct rmsnorm {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

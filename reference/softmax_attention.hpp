@@ -5,14 +5,12 @@
 #include <string_view>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/visible.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct softmax_attention {
   static constexpr std::string_view name = "softmax_attention";
@@ -52,11 +50,6 @@ struct softmax_attention {
     }
   };
 
-  static constexpr Fault faults[] = {{"sees_one_key_too_many", "the causal mask ends one key late"},
-                                     {"weights_not_normalised", "exp(s - m) in place of p"},
-                                     {"row_term_dropped", "D = p g.v / h, without - g.o"},
-                                     {"bandwidth_gradient_sign", "dh with the wrong sign"}};
-
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     check_visible(options, in.bandwidth());
@@ -75,10 +68,7 @@ struct softmax_attention {
       const VisibleRow<S> row = visible_row(options, in.q, in.k, in.bandwidth(), i);
       c.row_max(i) = row.max, c.row_sum(i) = row.sum;
       c.lse(i) = row.lse();
-      for (int j = row.first; j < row.last; ++j) {
-        const S p = planted<"weights_not_normalised">(row.p(j), S(row.p(j) * row.sum));
-        add_scaled(line(c.mean_v, i), p, line(in.v, j));
-      }
+      for (int j = row.first; j < row.last; ++j) add_scaled(line(c.mean_v, i), row.p(j), line(in.v, j));
     }
     return c;
   }
@@ -97,11 +87,11 @@ struct softmax_attention {
       S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(line(cotangent.o, i), line(in.v, j));
-        const S p = row.p(j), D = p * (a - planted<"row_term_dropped">(tau, S(0))) / h;
+        const S p = row.p(j), D = p * (a - tau) / h;
         add_scaled(line(d.q, i), D, line(in.k, j));
         add_scaled(line(d.k, j), D, line(in.q, i));
         add_scaled(line(d.v, j), p, line(cotangent.o, i));
-        d.bandwidth() -= D * (row.s(j) - row.centre()) * planted<"bandwidth_gradient_sign">(S(1), S(-1));
+        d.bandwidth() -= D * (row.s(j) - row.centre());
         left -= D;
       }
       row.add_left_over(d.bandwidth(), left);
@@ -110,5 +100,4 @@ struct softmax_attention {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

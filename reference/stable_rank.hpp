@@ -5,19 +5,15 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/families/dense.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct stable_rank {
   static constexpr std::string_view name = "stable_rank";
   static constexpr std::string_view summary = "how many directions a matrix has: |x|_F^2 / |x|_2^2";
-  static constexpr Fault faults[] = {{"norm_not_squared", "|x|_F^2 / |x|_2"},
-                                     {"norm_gradient_dropped", "dx without the change of |x|_2"}};
 
   using Options = NoOptions;
 
@@ -71,10 +67,8 @@ struct stable_rank {
 
   template <class S>
   static Outputs<S> forward(const Options&, const Inputs<S>& in) {
-    using std::sqrt;
     Outputs<S> out;
-    const S square = largest_eigenpair(gram(in.x)).value;
-    out.stable_rank() = square_norm(in.x) / planted<"norm_not_squared">(square, S(sqrt(square)));
+    out.stable_rank() = square_norm(in.x) / largest_eigenpair(gram(in.x)).value;
     return out;
   }
 
@@ -85,7 +79,7 @@ struct stable_rank {
   static Inputs<S> backward(const Options&, const Inputs<S>& in, const Outputs<S>& cotangent) {
     const bool wide = in.x.size(0) < in.x.size(1);
     const Eigenpair<S> top = largest_eigenpair(gram(in.x));
-    const S rank = planted<"norm_gradient_dropped">(S(square_norm(in.x) / top.value), S(0));
+    const S rank = square_norm(in.x) / top.value;
     const S factor = S(2) * cotangent.stable_rank() / top.value;
     Inputs<S> d{in.x};
     for (int i = 0; i < in.x.size(0); ++i)
@@ -99,5 +93,4 @@ struct stable_rank {
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

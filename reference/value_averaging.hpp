@@ -4,20 +4,16 @@
 #include <vector>
 
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/recurrent.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/erring.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct value_averaging {
   static constexpr std::string_view name = "value_averaging";
   static constexpr std::string_view summary = "the mean of the values so far";
-  static constexpr Fault faults[] = {{"counts_from_zero", "the sum so far by i - 1, not i"},
-                                     {"own_read_without_gradient", "dv_j misses the read at j"}};
 
   using Options = NoOptions;
 
@@ -54,8 +50,7 @@ struct value_averaging {
     std::vector<S> sum(static_cast<std::size_t>(in.v.size(1)), S(0));
     for (int i = 0; i < in.v.size(0); ++i) {
       add_line(line(sum), line(in.v, i));
-      const S n(i > 0 ? planted<"counts_from_zero">(i + 1, i) : 1);
-      for (int x = 0; x < in.v.size(1); ++x) out.o(i, x) = sum[static_cast<std::size_t>(x)] / n;
+      for (int x = 0; x < in.v.size(1); ++x) out.o(i, x) = sum[static_cast<std::size_t>(x)] / S(i + 1);
     }
     return out;
   }
@@ -66,16 +61,13 @@ struct value_averaging {
     Inputs<S> d{Tensor<S, 2>(in.v.extent)};
     std::vector<S> sum(static_cast<std::size_t>(in.v.size(1)), S(0));
     for (int j = in.v.size(0) - 1; j >= 0; --j) {
-      const std::vector<S> before = sum;
       std::vector<S> given;
       for (int x = 0; x < in.v.size(1); ++x) given.push_back(cotangent.o(j, x) / S(j + 1));
       add_line(line(sum), line(given));
-      const std::vector<S> read = planted<"own_read_without_gradient">(sum, before);
-      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) = read[static_cast<std::size_t>(x)];
+      for (int x = 0; x < in.v.size(1); ++x) d.v(j, x) = sum[static_cast<std::size_t>(x)];
     }
     return d;
   }
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -170,6 +170,9 @@ class Recurrence {
 
   Plan plan() && {
     const Program& program = plan_.mechanism.program;
+    const bool says_two_decays = given_.has_input("log_decay") && given_.has_param("head");
+    require_domain(front_end_.recurrence().name != "retnet" || !says_two_decays, -1,
+                   "log_decay: params.head says a decay, too; leave one of them out");
     v_first_ = given_.choice("state_layout", {"k_first", "v_first"}) == "v_first";
     take_params();
     take_tokens();

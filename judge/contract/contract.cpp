@@ -88,6 +88,7 @@ std::vector<Contract> make_named() {
                  .precision = Format::e4m3,
                  .rules = {{descale_site, Format::exact}}});
   for (Contract& contract : library_contracts()) all.push_back(std::move(contract));
+  for (Contract& contract : block_contracts()) all.push_back(std::move(contract));
   return all;
 }
 
@@ -110,6 +111,18 @@ std::string format_names() {
   return names;
 }
 
+/// The sites of softmax attention whose numbers may be multiples of scales of blocks.
+constexpr std::string_view sites_of_blocks[] = {"Q", "K", "V", "P", "dS"};
+
+/// Refuses blocks that no kernel has there.
+void check_blocks(const Contract::Rule& rule, const std::string& where) {
+  if (rule.blocks.none()) return;
+  require(std::find(std::begin(sites_of_blocks), std::end(sites_of_blocks), rule.site) != std::end(sites_of_blocks),
+          where, ": blocks are of the sites Q, K, V, P and dS of softmax attention");
+  require(!rule.blocks.centred || rule.site == "K", where,
+          ": only keys may be centred: what is taken off all of them changes no weight");
+}
+
 /// The rules that `key` of a contract's object holds.
 std::vector<Contract::Rule> rules_from(const Json& sites, const char* key, const std::string& source) {
   const bool required = std::string_view(key) == "sites";
@@ -117,10 +130,13 @@ std::vector<Contract::Rule> rules_from(const Json& sites, const char* key, const
   std::vector<Contract::Rule> rules;
   for (const auto& [site, value] : sites.items()) {
     require(value.is_string(), source, ": ", key, ".", shown(site), ": expected the name of a format");
-    const std::optional<Format> format = format_from(value.get<std::string>());
+    const std::optional<BlockFormat> format = block_format_from(value.get<std::string>());
     require(format.has_value(), source, ": ", key, ".", shown(site), ": there is no format ",
-            shown(value.get<std::string>()), "; there are ", format_names());
-    rules.push_back({.site = site, .format = *format, .required = required, .fixed = true});
+            shown(value.get<std::string>()), "; there are ", format_names(),
+            ", and blocks such as e2m1/1x16:e4m3 (docs/contracts.md)");
+    rules.push_back(
+        {.site = site, .format = format->format, .required = required, .fixed = true, .blocks = format->blocks});
+    check_blocks(rules.back(), text(source, ": ", key, ".", shown(site)));
   }
   return rules;
 }
@@ -242,6 +258,10 @@ Contract Contract::in(Format case_precision) const {
   return contract;
 }
 
+bool Contract::has_blocks() const {
+  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) { return !rule.blocks.none(); });
+}
+
 std::vector<Accumulation> Contract::accumulations(const tile::SiteTable& sites) const {
   if (!accumulation.empty()) return accumulation;
   const Policy own = policy(sites);
@@ -250,7 +270,7 @@ std::vector<Accumulation> Contract::accumulations(const tile::SiteTable& sites) 
   // narrower than other sums, one that rounds it at every product has another contract.
   Format widest = Format::bf16, narrowest = Format::fp64;
   for (int i = 0; i < own.sites.size; ++i) {
-    const auto& [site, role, format] = own.sites.entries[i];
+    const auto& [site, role, format, blocks] = own.sites.entries[i];
     if (role != tile::Role::accumulator) continue;
     if (info(format).mantissa_bits > info(widest).mantissa_bits) widest = format;
     if (info(format).mantissa_bits < info(narrowest).mantissa_bits) narrowest = format;
@@ -294,6 +314,7 @@ namespace {
 
 /// The part of a contract that a kernel with these sites lacks: "no site m", or "".
 std::string missing(const Contract& contract, const tile::SiteTable& sites) {
+  if (contract.has_blocks() && (sites.find("P") < 0 || sites.find(descale_site) < 0)) return "no operands in blocks";
   // Sites first: what is missing of those says more than that there is no state.
   for (const bool group : {false, true})
     for (const Contract::Rule& rule : contract.rules)
@@ -323,7 +344,8 @@ Policy Contract::policy(const tile::SiteTable& sites) const {
   if (!why.empty()) throw InputError(why);
   Policy policy = Policy::of(sites, precision);
   for (const Rule& rule : rules)
-    for (const std::string_view site : members(rule, sites)) policy.sites = policy.sites.with(site, rule.format);
+    for (const std::string_view site : members(rule, sites))
+      policy.sites = policy.sites.with(site, rule.format, rule.blocks);
   for (const Rule& rule : rules)
     if (rule.site == descale_site && rule.format == Format::exact && policy.sites.find(descale_site) >= 0)
       policy.sites = policy.sites.without(descale_site);

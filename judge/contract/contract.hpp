@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/policy.hpp"
+#include "reference/core/blocks.hpp"
 #include "reference/core/format.hpp"
 
 namespace assay {
@@ -34,6 +35,7 @@ struct Contract {
     bool stored =
         false;           ///< lies in memory and enters no product: of fp32 it keeps all digits, products in tf32 or not
     bool fixed = false;  ///< its format does not follow the precision
+    Blocks blocks = {};  ///< of scales that its numbers are multiples of; none: they are numbers of the format
   };
 
   /// An input that a kernel multiplies by something before it rounds it, perhaps.
@@ -69,6 +71,8 @@ struct Contract {
     return rules.empty() && rounding == Rounding::nearest_even && products == 0 && accumulation.empty() &&
            towards_zero.empty() && factors.empty() && !per_query_head;
   }
+  /// Whether operands are multiples of scales of blocks. Only softmax attention on the CPU executor has such.
+  bool has_blocks() const;
   /// The contract for a case in that precision: one that follows has fp16, fp32 or tf32 in place of bf16. Any other is
   /// the same for every case.
   Contract in(Format case_precision) const;
@@ -98,6 +102,8 @@ std::span<const SiteGroup> site_groups();
 
 /// The contracts with rules read from libraries (judge/contract/library_contracts.cpp).
 std::vector<Contract> library_contracts();
+/// Those of kernels with scales of blocks (judge/contract/block_contracts.cpp).
+std::vector<Contract> block_contracts();
 /// Those with names: one for every precision, then those of kernels in use.
 std::span<const Contract> named_contracts();
 /// The contract of that name, or null.

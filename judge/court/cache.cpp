@@ -214,7 +214,7 @@ std::string key_of(const KernelUnderTest& kernel) {
                   name_of(contract_precision), static_cast<int>(rounding), products, policy.products, per_query_head);
   for (int i = 0; i < policy.sites.size; ++i) {  // as the rules make them
     const auto& entry = policy.sites.entries[i];
-    key += fmt::format(" {}:{}:{}", entry.view(), static_cast<int>(entry.role), name_of(entry.format));
+    key += fmt::format(" {}:{}:{}", entry.view(), static_cast<int>(entry.role), name_of(entry.format, entry.blocks));
   }
   for (const Accumulation way : contract.accumulations(form->sites)) key += fmt::format(" {}", name_of(way));
   for (const std::string_view site : contract.cut_off_sites(form->sites)) key += fmt::format(" cut {}", site);

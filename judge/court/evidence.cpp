@@ -14,6 +14,7 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/sigma/by_model.hpp"
+#include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/spread.hpp"
 #include "judge/sigma/stored.hpp"
@@ -125,6 +126,9 @@ class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
       : trial_(trial), answered_(answered), runs_{.precision = precision, .drawn = {}} {
+    if (const KernelUnderTest& kernel = trial.kernel; kernel.form != nullptr && kernel.contract != nullptr &&
+                                                      kernel.contract->has_blocks() && precision == kernel.precision)
+      runs_.operands = BlockOperands::of(kernel.policy(), precision);
     for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name);
     for (const int draws : {4, 8, default_draws}) {
       draws_ = draws;
@@ -143,6 +147,7 @@ class ModelTrial {
   std::string key() const {
     std::string key = fmt::format("model {} {} draws {} rate {} sharp {}", trial_.digest, name_of(runs_.precision),
                                   draws_, trial_.false_alarms, sharp_);
+    key += runs_.operands.key();
     for (const auto& [name, format] : stored_) key += fmt::format(" {}:{}", name, name_of(format));
     return key;
   }
@@ -215,11 +220,11 @@ class ModelTrial {
              later = factor * equivalent_sigmas(known, std::max(e.freedom[i], draws_of_numbers - 1.0));
       if (e.value.size() == 1) {  // whose root mean square is its own, and has the closer limit
         const double rate = limits_of(trial_.false_alarms, expected_.size(), 1).tensor_rate;
-        const auto limit = [rate](int draws) {
+        const auto limit = [rate](double draws) {
           return rms_limit({.sigma = {}, .freedom = {}, .independent = 1, .draws = draws}, rate);
         };
         now = std::min(now, e.rms_limit);
-        later = std::min(later, e.rms_limit * limit(draws_of_numbers) / limit(draws_));
+        later = std::min(later, e.rms_limit * limit(std::max<double>(e.draws, draws_of_numbers)) / limit(e.draws));
       }
       if (sigma > 0 && size <= now * sigma && size > later * sigma) return true;
     }
@@ -317,7 +322,8 @@ std::vector<const Contract*> OtherContracts::known(const Trial& trial, Format pr
     for (const Contract& contract : named_contracts()) contracts_.push_back(contract.in(trial.kernel.precision));
   std::vector<const Contract*> list;
   for (const Contract& contract : contracts_)
-    if (contract.precision == precision && contract.name != trial.kernel.contract->name &&
+    // What four bits allow excuses no kernel that says it has more.
+    if (contract.precision == precision && contract.name != trial.kernel.contract->name && !contract.has_blocks() &&
         contract.obstacle(trial.kernel.form->sites).empty())
       list.push_back(&contract);
   return list;

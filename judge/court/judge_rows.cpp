@@ -95,7 +95,7 @@ class Court {
     }
     const std::size_t s = fitting(judgements);
     Expected& expected = expectations_[s].tensors[t].second;
-    row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
+    row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = static_cast<int>(expected.draws);
     row.fits = tiles_of(trial_).size() > 1 ? name_of_tile(trial_, tiles_[s]) : "", row.judgement = judgements[s];
     if (row.judgement.verdict == Verdict::fail)
       show_where(row, axes_in_trial(trial_, row.tensor, row.extents), deviations_of(expected, values));

@@ -194,7 +194,7 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   why.failing = static_cast<std::size_t>(
       std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
   const ProblemFile& file = trial.file();
-  if (why.failing == 0 && seconds && !file.has_arguments() && trial.kernel().form != nullptr)
+  if (why.failing == 0 && seconds.value_or(0) > 0 && !file.has_arguments() && trial.kernel().form != nullptr)
     why.loose = looseness_of(trial, got, rows, others, stop);
   if (why.failing == 0) return why;
   why.first = first_wrong(*file.room, file.batch, suspects);

@@ -224,7 +224,7 @@ struct Rows {
     if (array != nullptr) grid = grid_of(*scene.described(name), array->shape);
   }
   std::span<const double> at(std::size_t head, std::size_t row) const {
-    return {array->data.data() + grid.at(head * grid.heads / own, row, 0), grid.cols};
+    return {array->data.data() + grid.at_token(head * grid.heads / own, row, 0), grid.cols};
   }
 };
 

@@ -212,12 +212,15 @@ class Backward {
   bool is(OwedSlip slip) const { return slip_ == slip && there_; }
   Grid grid(const std::string& name, const Array& x) const { return grid_of(*scene_.described(name), x.shape); }
 
-  /// Rows first to first + n - 1 of what head h reads.
+  /// Rows first to first + n - 1 of what head h reads; one row is all rows.
   Matrix rows(const std::string& name, const Array& x, std::size_t h, std::size_t first, std::size_t n) const {
     const Grid from = grid(name, x);
     Matrix m(n, from.cols);
-    const std::size_t at = from.at(h * from.heads / scene_.own_heads(), first, 0);
-    std::copy_n(x.data.begin() + static_cast<std::ptrdiff_t>(at), m.data.size(), m.data.begin());
+    const std::size_t head = h * from.heads / scene_.own_heads();
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t row = std::min(first + i, from.rows - 1);
+      for (std::size_t c = 0; c < m.cols; ++c) m(i, c) = x.data[from.at(head, row, c)];
+    }
     return m;
   }
   Matrix rows(const std::string& name, std::size_t h, std::size_t first, std::size_t n) const {
@@ -227,8 +230,11 @@ class Backward {
   void add(const std::string& name, const Matrix& m, std::size_t h, std::size_t first, Arrays& answer) const {
     Array& to = answer.at("d_" + name);
     const Grid of = grid(name, to);
-    const std::size_t at = of.at(h * of.heads / scene_.own_heads(), first, 0);
-    for (std::size_t i = 0; i < m.data.size(); ++i) to.data[at + i] += m.data[i];
+    const std::size_t head = h * of.heads / scene_.own_heads();
+    for (std::size_t i = 0; i < m.rows; ++i) {
+      const std::size_t row = std::min(first + i, of.rows - 1);
+      for (std::size_t c = 0; c < m.cols; ++c) to.data[of.at(head, row, c)] += m(i, c);
+    }
   }
 
   void head(std::size_t h, std::size_t size, Arrays& answer) {

@@ -618,10 +618,12 @@ void add_own_write(List& list, const Scene& scene) {
     Array& x = arrays.at(name);
     const Array& g = *s.input("log_decay");
     const Grid to = grid_in(s, name, x), from = grid_in(s, "log_decay", g);
-    require(to.heads == from.heads && to.rows == from.rows && (from.cols == 1 || from.cols == to.cols),
+    const bool has_rows = !from.by_token || from.rows == to.rows;
+    require(to.heads == from.heads && has_rows && (from.cols == 1 || from.cols == to.cols),
             "log_decay: other heads than the queries");
     each_row(to, x.data, [&](std::size_t h, std::size_t t, std::span<double> row) {
-      for (std::size_t c = 0; c < row.size(); ++c) row[c] *= std::exp(g.data[from.at(h, t, from.cols == 1 ? 0 : c)]);
+      for (std::size_t c = 0; c < row.size(); ++c)
+        row[c] *= std::exp(g.data[from.at_token(h, t, from.cols == 1 ? 0 : c)]);
     });
   };
   list.push_back({"own write missing", "the token's own write missing from o (a mask of j < i)",
@@ -1183,11 +1185,13 @@ void add_counts(List& list, const Scene& scene) {
   }
 }
 
-/// A setting for all heads that is the number of one: each head takes that of its own number.
+/// A setting for all heads that is the number of one: each head takes that of its own number. None where the case says
+/// the decay of each head.
 void add_numbered_heads(List& list, const Scene& scene) {
   const auto& options = scene.room->options;
   const std::size_t own = scene.own_heads(), each = own / static_cast<std::size_t>(scene.batch), group = scene.group();
-  if (std::find(options.begin(), options.end(), "head") == options.end() || own < 2) return;
+  const bool is_there = std::find(options.begin(), options.end(), "head") != options.end();
+  if (!is_there || own < 2 || scene.input("log_decay") != nullptr) return;
   const auto add = [&](const std::string& whose, std::size_t modulo, std::size_t over) {
     const std::string what = "the decay of each " + whose + ", not of params.head";
     list.push_back({what, what, "take params.head for all heads", [=](const Scene& s) {

@@ -22,6 +22,10 @@ struct Grid {
 
   std::size_t size() const { return heads * rows * cols; }
   std::size_t at(std::size_t head, std::size_t row, std::size_t col) const { return (head * rows + row) * cols + col; }
+  /// The same, of a token: what has no rows is one number for all tokens.
+  std::size_t at_token(std::size_t head, std::size_t token, std::size_t col) const {
+    return at(head, by_token ? token : 0, col);
+  }
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 Grid grid_of(const RoomFacts::Ranked& ranked, const std::vector<int>& shape);

@@ -303,7 +303,7 @@ void add_run_on_sums(std::vector<Convention>& list, const Scene& scene, const Bo
                     for (std::size_t c = 0; c < numbers.size(); ++c) {
                       double sum = 0;
                       for (std::size_t t = tile > 0 ? end / tile * tile : 0; t < end; ++t)
-                        sum += g.data[from.at(h, t, from.cols == 1 ? 0 : v_first ? c : row)];
+                        sum += g.data[from.at_token(h, t, from.cols == 1 ? 0 : v_first ? c : row)];
                       numbers[c] *= std::exp(sum);
                     }
                   });

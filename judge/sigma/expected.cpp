@@ -34,7 +34,7 @@ Named<BasicArray<X>> named(BasicAnswer<X> answer) {
 std::vector<Format> storage_formats(const tile::SiteTable& contract) {
   std::vector<Format> formats;
   for (int i = 0; i < contract.size; ++i) {
-    const auto& [name, role, format] = contract.entries[i];
+    const auto& [name, role, format, blocks] = contract.entries[i];
     if (role != tile::Role::operand && format != Format::exact &&
         std::find(formats.begin(), formats.end(), format) == formats.end())
       formats.push_back(format);
@@ -50,7 +50,7 @@ bool has_store(const Policy& contract) { return contract.sites.find(output_site)
 Format accumulators_of(const tile::SiteTable& sites) {
   Format widest = Format::bf16;
   for (int i = 0; i < sites.size; ++i) {
-    const auto& [name, role, format] = sites.entries[i];
+    const auto& [name, role, format, blocks] = sites.entries[i];
     if (role == tile::Role::accumulator && info(format).mantissa_bits > info(widest).mantissa_bits) widest = format;
   }
   return widest;
@@ -90,7 +90,7 @@ std::optional<Policy> with_operands_kept(const Policy& contract, bool between) {
   Policy kept = contract;
   bool any = false;
   for (int i = 0; i < contract.sites.size; ++i) {
-    const auto& [name, role, format] = contract.sites.entries[i];
+    const auto& [name, role, format, blocks] = contract.sites.entries[i];
     const bool keeps = role == tile::Role::operand || (between && role == tile::Role::output && name != output_site);
     if (!keeps || info(format).mantissa_bits >= accumulator) continue;
     kept.sites.entries[i].format = Format::exact, any = true;
@@ -113,7 +113,7 @@ std::vector<Policy> witnesses_of(const KernelUnderTest& kernel) {
   // A sum that is narrower than others is so where it is stored, not after every product.
   Policy summed = kept;
   for (int i = 0; i < summed.sites.size; ++i) {
-    auto& [name, role, format] = summed.sites.entries[i];
+    auto& [name, role, format, blocks] = summed.sites.entries[i];
     if (role == tile::Role::accumulator && info(format).mantissa_bits < accumulator) format = Format::exact;
   }
   Policy cut_off = summed;
@@ -283,7 +283,7 @@ GateErrors gate_errors_of(const Oracle& oracle, const Problem& problem, const Ke
   const Policy contract = kernel.policy();
   Format operands = accumulators_of(contract.sites);
   for (int i = 0; i < contract.sites.size; ++i) {
-    const auto& [name, role, format] = contract.sites.entries[i];
+    const auto& [name, role, format, blocks] = contract.sites.entries[i];
     if (role == tile::Role::operand && info(format).mantissa_bits < info(operands).mantissa_bits) operands = format;
   }
   const auto arrays = [](const Named<Array>& run) { return Arrays(run.begin(), run.end()); };

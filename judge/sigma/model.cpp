@@ -1,10 +1,12 @@
 #include "judge/sigma/model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "judge/sigma/cumulated_decays.hpp"
@@ -13,6 +15,7 @@
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
@@ -30,6 +33,24 @@ PerturbedArithmetic::Operands operands_of(Format precision, std::size_t draw) {
   return cut ? PerturbedArithmetic::Operands::cut_off : PerturbedArithmetic::Operands::nearest;
 }
 
+/// The problem with those of its inputs rounded by block, at random. In cases with arguments the rows of heads may lie
+/// side by side (`layout`): nothing is rounded there.
+Problem in_blocks(const Problem& problem, const BlockOperands& operands, std::uint64_t seed) {
+  Problem rounded = problem;
+  if (problem.params.contains("layout")) return rounded;
+  for (const auto& [name, format] : operands.inputs) {
+    const auto input = rounded.inputs.find(name);
+    if (input == rounded.inputs.end() || input->second.shape.size() < 2 || input->second.data.empty()) continue;
+    Array& x = input->second;
+    const auto cols = static_cast<std::size_t>(x.shape.back()),
+               rows = static_cast<std::size_t>(x.shape[x.shape.size() - 2]);
+    RandomBits random{Stream(seed, name + ", in blocks").bits(0), 0};
+    for (std::size_t first = 0; first < x.data.size(); first += rows * cols)
+      round_by_blocks(x.data.data() + first, rows, cols, format, Rounding::jittered, random);
+  }
+  return rounded;
+}
+
 /// To 24 bits: sigma is known to a fifth, and a cache that keeps floats holds twice as many cases.
 void shorten(std::vector<double>& list) {
   for (double& x : list)
@@ -43,8 +64,35 @@ ExactRun truth_of(const Oracle::Tensor& truth) {
   return {std::move(value), truth.value};
 }
 
-Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vector<std::vector<double>>& draws,
-                     Format stored, const Limits& limits, Format precision) {
+/// The draws of one tensor, and of a number those of its terms where they add up to it.
+struct Drawn {
+  std::vector<std::vector<double>> draws, terms;
+
+  Drawn(const ModelRuns& runs, const std::string& name, std::size_t size) {
+    bool add_up = true;
+    for (std::size_t k = 0; k < runs.drawn.size(); ++k) {
+      const auto found = runs.drawn[k].find(name);
+      require(found != runs.drawn[k].end() && found->second.data.size() == size, name,
+              ": the model does not answer it");
+      draws.push_back(found->second.data);
+      const auto known = runs.terms[k].find(name);
+      add_up = add_up && size == 1 && known != runs.terms[k].end() && is_sum(known->second, draws.back()[0]);
+      if (add_up) terms.push_back(known->second);
+    }
+    if (!add_up) terms.clear();
+  }
+
+ private:
+  /// Up to the additions' own errors, a rounding of fp32 each.
+  static bool is_sum(const std::vector<double>& terms, double x) {
+    double sum = 0, size = 0;
+    for (const double term : terms) sum += term, size += std::fabs(term);
+    return std::fabs(x - sum) <= static_cast<double>(terms.size()) * spacing(Format::fp32, size);
+  }
+};
+
+Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& drawn, Format stored,
+                     const Limits& limits, Format precision) {
   const double factor = model_factor(precision).passes;
   Expected e{.shape = truth.shape,
              .layout = layout_of(truth.shape, head_axis && !truth.shape.empty()),
@@ -54,21 +102,41 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const std::vec
              .sigma = {},
              .reach = {}};
   // The truth itself, and no run in doubles, is what the draws are about.
-  const Spread spread = spread_of(draws, truth_of(truth), e.layout, stored, 1);
-  e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
+  const Spread spread = spread_of(drawn.draws, truth_of(truth), e.layout, stored, 1, drawn.terms);
+  e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas, e.draws = spread.draws;
   shorten(e.sigma), shorten(e.freedom), set_reach(e, factor);
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   // Where operands are as wide as sums, every element shows such a gain, and one rounding of a sum is that of a whole
   // row.
   if (sums_are_narrow(precision)) return e;
   e.gain_weight = gain_weights(e);
-  e.gains =
-      expected_sums(draws, truth_of(truth), {}, e.layout, e.gain_weight, spread, limits.tensor_rate, JudgedSlices::all);
+  e.gains = expected_sums(drawn.draws, truth_of(truth), {}, e.layout, e.gain_weight, spread, limits.tensor_rate,
+                          JudgedSlices::all);
   for (SliceSum& sum : e.gains) sum.reach *= factor;
   return e;
 }
 
 }  // namespace
+
+BlockOperands BlockOperands::of(const Policy& policy, Format precision) {
+  BlockOperands operands;
+  if (!policy.sites.has_blocks()) return operands;
+  constexpr std::pair<std::string_view, const char*> of_sites[] = {{"Q", "q"}, {"K", "k"}, {"V", "v"}};
+  for (const auto& [site, input] : of_sites)
+    if (policy.sites.find(site) >= 0 && policy.sites.entry(site).by_blocks())
+      operands.inputs[input] = {policy.sites.at(site), policy.sites.entry(site).blocks};
+  if (const int at = policy.sites.find("P"); at >= 0) {
+    const Format weights = policy.sites.entries[at].format;
+    if (info(weights).mantissa_bits < info(precision).mantissa_bits) operands.weights = weights;
+  }
+  return operands;
+}
+
+std::string BlockOperands::key() const {
+  std::string key;
+  for (const auto& [input, format] : inputs) key += text(' ', input, ' ', name_of(format.format, format.blocks));
+  return weights == Format::exact ? key : text(key, " weights ", name_of(weights));
+}
 
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,
                      const std::function<void()>& done) {
@@ -82,13 +150,16 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   const std::shared_ptr<const Room> room = find_room(problem.mechanism);
   require(room != nullptr, problem.mechanism, ": no such mechanism");
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
-  runs.drawn.resize(all);
+  runs.drawn.resize(all), runs.terms.resize(all);
   words::in_parallel(all - known, threads, [&](std::size_t i) {
     const std::size_t k = known + i;
-    const PerturbedArithmetic arithmetic(runs.precision, operands_of(runs.precision, k), RandomBits{}.at(k),
-                                         runs.states);
+    const Format factors = runs.operands.weights == Format::exact ? runs.precision : runs.operands.weights;
+    const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), RandomBits{}.at(k), runs.states);
     const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k));
-    runs.drawn[k] = flat(room->emulated(read.problem()));
+    runs.drawn[k] = runs.operands.none()
+                        ? flat(room->emulated(read.problem()))
+                        : flat(room->emulated(in_blocks(read.problem(), runs.operands, RandomBits{}.at(k))));
+    runs.terms[k] = arithmetic.terms();
     read.take_back(runs.drawn[k]);
     cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
     if (done) done();
@@ -116,20 +187,13 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
   for (const auto& tensor : oracle.tensors) {
     const auto& [name, truth] = tensor;
     if (truth.value.empty()) continue;
-    for (const Arrays& drawn : runs.drawn) {
-      const auto found = drawn.find(name);
-      require(found != drawn.end() && found->second.data.size() == truth.value.size(), name,
-              ": the model does not answer it");
-    }
     known.push_back(&tensor);
   }
   Named<Expected> list(known.size());
   words::in_parallel(known.size(), threads, [&](std::size_t i) {
     const auto& [name, truth] = *known[i];
-    std::vector<std::vector<double>> draws;
-    draws.reserve(runs.drawn.size());
-    for (const Arrays& drawn : runs.drawn) draws.push_back(drawn.find(name)->second.data);
-    list[i] = {name, expected_of(truth, oracle.head_axis, draws, stored(name), limits, runs.precision)};
+    const Drawn drawn(runs, name, truth.value.size());
+    list[i] = {name, expected_of(truth, oracle.head_axis, drawn, stored(name), limits, runs.precision)};
   });
   return list;
 }

@@ -3,22 +3,40 @@
 // reference and its gradient, with every operand of every contraction off by one rounding (docs/judge-derivation.md,
 // "Model").
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "judge/sigma/expected.hpp"
 #include "judge/verdict/judge.hpp"
+#include "kernels/core/policy.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/perturbed.hpp"
+#include "reference/core/blocks.hpp"
 #include "reference/core/format.hpp"
 
 namespace assay {
+
+/// Operands that a contract keeps as multiples of scales of blocks, as the model reads them.
+struct BlockOperands {
+  std::map<std::string, BlockFormat> inputs = {};  ///< by name: rounded once, as arrays of heads [rows][columns]
+  Format weights = Format::exact;  ///< which the factors of all contractions have; exact: they have the precision
+
+  /// Those of a policy; none where it has no blocks.
+  static BlockOperands of(const Policy& policy, Format precision);
+  bool none() const { return inputs.empty() && weights == Format::exact; }
+  /// All that draws depend on.
+  std::string key() const;
+};
 
 /// The reference's answers under errors of one rounding, drawn so many times. Does not depend on the number of threads.
 struct ModelRuns {
   Format precision = Format::bf16;
   PerturbedArithmetic::States states = PerturbedArithmetic::States::wide;
   std::vector<Arrays> drawn;  ///< by the names of a report
+  using Terms = std::map<std::string, std::vector<double>>;
+  std::vector<Terms> terms = {};  ///< of gradients of one number: PerturbedArithmetic::terms()
+  BlockOperands operands = {};
 };
 /// `done` hears of every draw that has ended, on the thread that made it.
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,

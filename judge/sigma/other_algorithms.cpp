@@ -27,7 +27,7 @@ Policy cut_off(const Policy& contract, Format precision) {
   Policy policy = contract;
   policy.rounding = Rounding::toward_zero;
   for (int i = 0; i < policy.sites.size; ++i) {
-    auto& [name, role, format] = policy.sites.entries[i];
+    auto& [name, role, format, blocks] = policy.sites.entries[i];
     const bool cut = role == tile::Role::accumulator || (role == tile::Role::operand && precision == Format::tf32);
     if (!cut) format = Format::exact;
   }

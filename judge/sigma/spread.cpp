@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <tuple>
 #include <utility>
 
 #include "kernels/core/tile.hpp"
@@ -253,12 +254,30 @@ double spacing(Format format, double x) {
 
 bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
 
+/// Whether draws of a sum's terms tell how alike the terms are (docs/judge-derivation.md, "Sixteen draws are few").
+static bool tell_of_terms(const std::vector<std::vector<double>>& terms) {
+  return terms.size() >= 8 && terms.size() * terms[0].size() >= 32;
+}
+
+/// The variance of a sum of independent terms, which pool theirs as the elements of a vector do, and the degrees of
+/// freedom with which it is known: their estimates may err together, as they share a guess.
+static std::pair<double, double> variance_of_sum(const std::vector<std::vector<double>>& terms) {
+  const Layout vector{1, static_cast<int>(terms[0].size()), 1};
+  const Spread each = spread_of(terms, ExactRun(moments_of(terms).mean), vector, Format::fp64, 1);
+  double variance = 0, deviation = 0;
+  for (std::size_t i = 0; i < each.drawn.size(); ++i)
+    variance += each.drawn[i], deviation += each.drawn[i] / std::sqrt(each.freedom[i]);
+  const double worth = variance / deviation;
+  return {variance, deviation > 0 ? worth * worth : static_cast<double>(terms.size() - 1)};
+}
+
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled) {
+                 Format stored, double doubled, const std::vector<std::vector<double>>& terms) {
   const std::size_t N = layout.size(), K = draws.size();
   require(K >= 3, "sigma needs three draws or more, got ", K);
-  const auto nu = static_cast<double>(K - 1);
-  const Moments m = moments_of(draws);
+  auto nu = static_cast<double>(K - 1);
+  Moments m = moments_of(draws);
+  if (N == 1 && tell_of_terms(terms)) std::tie(m.variance[0], nu) = variance_of_sum(terms);
 
   // Neighbours that always move together are one witness, not many.
   std::vector<double> scale(N);
@@ -275,7 +294,7 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
     if (other.worth > prior.worth) prior = std::move(other);
   }
 
-  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, static_cast<int>(K), std::vector<double>(N)};
+  Spread spread{std::vector<double>(N), std::vector<double>(N), 0, nu + 1, std::vector<double>(N)};
   spread.doubled = doubled;
   const bool rounds = !all_on_grid(draws, stored);
   const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);

@@ -41,7 +41,7 @@ struct Spread {
   std::vector<double> sigma;    ///< standard deviation of a correct kernel's error
   std::vector<double> freedom;  ///< degrees of freedom with which the draws know sigma
   double independent = 0;       ///< how many independent elements a mean square over the tensor is worth
-  int draws = 0;
+  double draws = 0;             ///< how many; of a number with terms, how many without them know its sigma as well
   std::vector<double> drawn =
       {};              ///< the part of sigma^2 that the draws scatter by; the rest is bias and last rounding
   double excess = 1;   ///< the true variance in units of sigma^2, in the mean over elements and over what it may be
@@ -56,9 +56,10 @@ bool representable(Format format, double x);
 
 /// `draws` are the outputs of one kernel under jittered rounding with different seeds, at least three; `exact` is the
 /// same kernel with no rounding. Elements are finally rounded to `stored`, unless the draws already lie on that grid.
-/// `doubled` is Spread::doubled: 2 of jittered rounding, 1 of draws that spread as kernels do.
+/// `doubled` is Spread::doubled: 2 of jittered rounding, 1 of draws that spread as kernels do. `terms`: of a tensor of
+/// one number, the terms of independent errors that every draw has added up, or none.
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled = 2);
+                 Format stored, double doubled = 2, const std::vector<std::vector<double>>& terms = {});
 
 /// An element's distance, or its root mean square over the four rows before and after it in its column if that is
 /// larger.

@@ -86,7 +86,7 @@ class Draws {
     const tile::SiteTable contract = kernel_.policy().sites;
     tile::SiteTable sites = contract.all(Format::exact);
     for (int i = 0; i < contract.size; ++i) {
-      const auto& [name, role, format] = contract.entries[i];
+      const auto& [name, role, format, blocks] = contract.entries[i];
       if (role != tile::Role::accumulator) continue;
       if (!beside || unit_roundoff(*beside) > 1000 * unit_roundoff(format)) sites.entries[i].format = format;
     }
@@ -97,7 +97,7 @@ class Draws {
   tile::SiteTable alone(const tile::SiteTable::Entry& site, bool are_exact) const {
     const bool all_exact = are_exact || site.role == tile::Role::accumulator;
     const tile::SiteTable others = all_exact ? kernel_.policy().sites.all(Format::exact) : accumulators(site.format);
-    return others.with(site.view(), site.format);
+    return others.with(site.view(), site.format, site.blocks);
   }
 
  private:
@@ -235,6 +235,9 @@ std::vector<Format> narrower(Format format) {
       return {Format::e5m2};
     case Format::exact:
     case Format::e5m2:
+    case Format::e2m1:
+    case Format::int8:
+    case Format::int4:
       break;
   }
   return {};
@@ -282,7 +285,7 @@ class Explainer {
     constexpr std::size_t looked_at = 12;
     std::vector<SiteTrial> trials;
     for (const tile::SiteTable::Entry& entry : active_sites(kernel_, problem_))
-      for (const Format format : narrower(entry.format)) {
+      for (const Format format : narrower(entry.by_blocks() ? Format::exact : entry.format)) {
         std::optional<SiteTrial> best;
         for (std::size_t tile = 0; tile < kernel_.form->tiles.size() && !time_is_up(); ++tile) {
           SiteTrial trial{entry, format, static_cast<int>(tile), {}, {}, -infinite};

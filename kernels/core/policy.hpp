@@ -1,6 +1,9 @@
 #pragma once
 // How the CPU executor rounds: a format for every site, one rounding mode, how many products an accumulator sums before
 // it rounds; and which fault is planted.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -16,6 +19,19 @@ namespace assay {
 struct SiteStats {
   std::size_t roundings = 0, overflows = 0;
   double max_abs = 0, error_squared = 0, value_squared = 0;
+
+  /// Counts x, which has become y.
+  void add(double x, double y) {
+    if (!std::isfinite(x)) return;
+    ++roundings;
+    max_abs = std::max(max_abs, std::fabs(x));
+    if (!std::isfinite(y)) {
+      ++overflows;
+      return;
+    }
+    error_squared += (x - y) * (x - y);
+    value_squared += x * x;
+  }
 };
 
 struct Policy {

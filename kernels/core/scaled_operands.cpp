@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <string_view>
+
+#include "reference/core/blocks.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
@@ -31,10 +37,12 @@ double unit_of(double size, const FormatInfo& format) {
 
 ScaledOperands::ScaledOperands(const AttentionShape& shape, const Arrays& inputs, const Policy& policy, double scale)
     : inputs_(inputs), units_(static_cast<std::size_t>(shape.kv_heads)) {
+  round_in_blocks(policy);
   if (policy.sites.find("descale") < 0) return;
   const auto narrow = [&](std::string_view site) {
     const int at = policy.sites.find(site);
-    return at >= 0 && info(policy.sites.entries[at].format).bits == 8;
+    if (at < 0 || policy.sites.entries[at].by_blocks()) return false;
+    return info(policy.sites.entries[at].format).bits == 8;
   };
   for (const auto& [site, input, unit] : operands) {
     if (!narrow(site)) continue;
@@ -61,6 +69,27 @@ ScaledOperands::ScaledOperands(const AttentionShape& shape, const Arrays& inputs
     if (!scaled_) scaled_ = inputs;
     std::vector<double>& data = scaled_->at(input).data;
     for (std::size_t i = 0; i < data.size(); ++i) data[i] /= units_[i * units_.size() / data.size()].*unit;
+  }
+}
+
+void ScaledOperands::round_in_blocks(const Policy& policy) {
+  constexpr std::uint64_t first_stream = 64;  // counted from the end, behind those of launches
+  for (std::size_t s = 0; s < std::size(operands); ++s) {
+    const int at = policy.sites.find(operands[s].site);
+    if (at < 0 || !policy.sites.entries[at].by_blocks()) continue;
+    const SiteTable::Entry& site = policy.sites.entries[at];
+    const Array& exact = inputs_.at(operands[s].input);
+    if (exact.data.empty()) continue;
+    if (!scaled_) scaled_ = inputs_;
+    std::vector<double>& data = scaled_->at(operands[s].input).data;
+    const std::size_t axes = exact.shape.size(), cols = static_cast<std::size_t>(exact.shape.back()),
+                      rows = axes < 2 ? 1 : static_cast<std::size_t>(exact.shape[axes - 2]);
+    RandomBits random{RandomBits{policy.seed}.at(~(first_stream + s)), 0};
+    for (std::size_t first = 0; first < data.size(); first += rows * cols)
+      round_by_blocks(data.data() + first, rows, cols, {site.format, site.blocks}, policy.rounding, random);
+    if (policy.stats == nullptr) continue;
+    SiteStats& stats = (*policy.stats)[std::string(site.view())];
+    for (std::size_t i = 0; i < data.size(); ++i) stats.add(exact.data[i], data[i]);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Which units the operands of a softmax room are in, chosen on the host from the inputs.
+// Which units the operands of a softmax room are in, chosen on the host from the inputs, and those that have scales of
+// blocks.
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,9 @@ inline namespace ASSAY_EXECUTORS {
 /// A problem's inputs with operands of 8 bits in units of their heads: for each operand of a key/value head, and of the
 /// query heads that read it, the smallest power of two by which its largest number is within the format's range. Units
 /// are from 2^-48 to 2^48, so that no product of two leaves the range of the sums. Without a site `descale`, all are 1.
+///
+/// Operands whose sites have blocks are rounded here, for all passes and tiles: kernels round them once, as arrays, and
+/// blocks do not end where tiles do. They have no units, and a load rounds them no more.
 class ScaledOperands {
  public:
   /// `scale`: of the scores, as it enters the kernel. `inputs` outlive this.
@@ -33,6 +37,8 @@ class ScaledOperands {
   }
 
  private:
+  void round_in_blocks(const Policy& policy);
+
   const Arrays& inputs_;
   std::vector<OperandUnits<double>> units_;
   std::optional<Arrays> scaled_;

@@ -110,7 +110,10 @@ struct SiteTable {
     char name[16]{};
     Role role{};
     Format format{};
+    Blocks blocks{};
     constexpr std::string_view view() const { return name; }
+    /// Whether its numbers are multiples of scales of blocks.
+    constexpr bool by_blocks() const { return format != Format::exact && !blocks.none(); }
   };
   struct Init {
     const char* name;
@@ -136,10 +139,17 @@ struct SiteTable {
       if (entries[i].view() == site) return i;
     return -1;
   }
-  constexpr Format at(std::string_view site) const { return entries[require(site)].format; }
-  constexpr SiteTable with(std::string_view site, Format f) const {
+  constexpr const Entry& entry(std::string_view site) const { return entries[require(site)]; }
+  constexpr Format at(std::string_view site) const { return entry(site).format; }
+  constexpr bool has_blocks() const {
+    for (int i = 0; i < size; ++i)
+      if (entries[i].by_blocks()) return true;
+    return false;
+  }
+  constexpr SiteTable with(std::string_view site, Format f, const Blocks& blocks = {}) const {
     SiteTable t = *this;
-    t.entries[require(site)].format = f;
+    Entry& changed = t.entries[require(site)];
+    changed.format = f, changed.blocks = blocks;
     return t;
   }
   constexpr SiteTable without(std::string_view site) const {
@@ -151,12 +161,12 @@ struct SiteTable {
   constexpr SiteTable with(Role role, Format f) const {
     SiteTable t = *this;
     for (int i = 0; i < size; ++i)
-      if (entries[i].role == role) t.entries[i].format = f;
+      if (entries[i].role == role) t.entries[i].format = f, t.entries[i].blocks = {};
     return t;
   }
   constexpr SiteTable all(Format f) const {
     SiteTable t = *this;
-    for (int i = 0; i < size; ++i) t.entries[i].format = f;
+    for (int i = 0; i < size; ++i) t.entries[i].format = f, t.entries[i].blocks = {};
     return t;
   }
   /// The contract of a precision: operands and outputs stored in it, gates and accumulators in fp32 (fp64 for fp64).

@@ -49,6 +49,7 @@ namespace assay::draws {
 template <class F>
 Answer with_double(const Policy& policy, F f) {
   if (tile::wants_long_double(policy)) not_compiled("accumulators of at most fp32, got wider ones");
+  if (policy.sites.has_blocks()) not_compiled("operands without blocks, got some that have them");
   return f.template operator()<double>();
 }
 template <Size C, class F>

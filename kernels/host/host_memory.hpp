@@ -14,7 +14,7 @@ template <class T>
 class HostMemory : public HostProducts<T> {
  public:
   using Base = HostProducts<T>;
-  using Base::acc, Base::Base, Base::round, Base::sync, Base::writes;
+  using Base::acc, Base::Base, Base::round, Base::round_loaded, Base::sync, Base::writes;
   using typename Base::In, typename Base::Out;
   template <Size R, Size C>
   using Acc = HostAcc<T, R, C>;
@@ -39,7 +39,7 @@ class HostMemory : public HostProducts<T> {
         for (int c = 0; c < width; ++c, ++x)
           *x = row0 + r < g.rows && col0 + c < g.cols ? g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(col0 + c)]
                                                       : T(0);
-      round(Tl::site, t.v.data(), t.v.size());
+      round_loaded(Tl::site, t.v.data(), t.v.size());
       t.pending = false;
       t.wrote = epoch_;
     });

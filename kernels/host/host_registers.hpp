@@ -186,7 +186,7 @@ template <class T>
 class HostRegisters : public HostRounding<T> {
  public:
   using Base = HostRounding<T>;
-  using Base::Base, Base::format_of, Base::round;
+  using Base::Base, Base::format_of, Base::round, Base::round_factor;
   using typename Base::RowIn, typename Base::RowOut;
   template <FixedString S, Size R, Size C>
   using Tile = HostTile<T, S, R, C>;
@@ -272,7 +272,8 @@ class HostRegisters : public HostRounding<T> {
   template <class St, Size R, Size C>
   Operand<R, C> cast(St, const Acc<R, C>& a) {
     Operand<R, C> o{format_of(St::name()), a.v};
-    round(St::name(), o.v.data(), o.v.size());
+    const int height = R, width = C;
+    round_factor(St::name(), o.v.data(), height, width);
     return o;
   }
 

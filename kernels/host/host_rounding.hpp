@@ -1,15 +1,19 @@
 #pragma once
 // The base of HostBlock's verbs: every value is rounded at a named site as the policy says, and shared tiles remember
 // who touched them since the last barrier.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/core/faults.hpp"
 #include "kernels/core/policy.hpp"
 #include "kernels/core/tile.hpp"
 #include "kernels/host/host_math.hpp"
+#include "reference/core/blocks.hpp"
 
 namespace assay::tile {
 
@@ -80,6 +84,19 @@ class HostRounding {
     if (policy_.stats != nullptr) return round_counted((*policy_.stats)[std::string(site)], f, p, n);
     if (f != Format::exact) round_values(p, n, f, policy_.rounding, random_);
   }
+  /// What a kernel loads. Arrays whose sites have blocks are rounded before (ScaledOperands).
+  void round_loaded(std::string_view site, T* p, std::size_t n) {
+    const SiteTable::Entry& entry = policy_.sites.entry(site);
+    if (!entry.by_blocks()) round_as(site, entry.format, p, n);
+  }
+  /// A left factor [rows][cols]: what is summed over are columns.
+  void round_factor(std::string_view site, T* p, int rows, int cols) {
+    const SiteTable::Entry& entry = policy_.sites.entry(site);
+    if (entry.by_blocks())
+      round_in_blocks(entry, p, idx(rows), idx(cols));
+    else
+      round_as(site, entry.format, p, idx(rows * cols));
+  }
 
   // ---- what a collective operation does with shared tiles
   void sync() { ++epoch_; }
@@ -120,17 +137,17 @@ class HostRounding {
     for (std::size_t i = 0; i < n; ++i) {
       const double x = static_cast<double>(p[i]);
       if (f != Format::exact) round_values(p + i, 1, f, policy_.rounding, random_);
-      const double y = static_cast<double>(p[i]);
-      if (!std::isfinite(x)) continue;
-      ++s.roundings;
-      s.max_abs = std::max(s.max_abs, std::fabs(x));
-      if (!std::isfinite(y)) {
-        ++s.overflows;
-        continue;
-      }
-      s.error_squared += (x - y) * (x - y);
-      s.value_squared += x * x;
+      s.add(x, static_cast<double>(p[i]));
     }
+  }
+  void round_in_blocks(const SiteTable::Entry& site, T* p, std::size_t rows, std::size_t cols) {
+    std::vector<double> x(p, p + rows * cols);
+    round_by_blocks(x.data(), rows, cols, {site.format, site.blocks}, policy_.rounding, random_);
+    if (policy_.stats != nullptr) {
+      SiteStats& stats = (*policy_.stats)[std::string(site.view())];
+      for (std::size_t i = 0; i < x.size(); ++i) stats.add(static_cast<double>(p[i]), x[i]);
+    }
+    std::copy(x.begin(), x.end(), p);
   }
 };
 

@@ -6,13 +6,19 @@
 
 namespace assay::tile {
 
-/// `number` for every token of every head, as a gate.
+/// The numbers of heads, or the one of all heads, for every token, as a gate.
+template <FixedString Site, class Device>
+typename Device::Values for_all_tokens(const Device& device, const RecurrenceShape& shape,
+                                       const std::vector<typename Device::Wide>& numbers) {
+  const auto len = static_cast<std::size_t>(shape.len);
+  std::vector<typename Device::Wide> all(static_cast<std::size_t>(shape.heads) * len);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = numbers[numbers.size() == 1 ? 0 : i / len];
+  return device.template array<Site>(shape.heads, shape.len, 1, all);
+}
 template <FixedString Site, class Device>
 typename Device::Values for_all_tokens(const Device& device, const RecurrenceShape& shape,
                                        typename Device::Wide number) {
-  const std::vector<typename Device::Wide> all(
-      static_cast<std::size_t>(shape.heads) * static_cast<std::size_t>(shape.len), number);
-  return device.template array<Site>(shape.heads, shape.len, 1, all);
+  return for_all_tokens<Site>(device, shape, std::vector<typename Device::Wide>(1, number));
 }
 
 /// Inputs that all rooms read as they are,

@@ -155,8 +155,13 @@ void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, in
     walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
     go_to_head<S>(head, sums_over_heads + static_cast<std::uint32_t>(r));
     PerturbedArithmetic* const draw = draw_of<S>();
+    const Place place = place_of(posed, r, head);
+    if constexpr (std::is_same_v<S, Emulated>)
+      if (draw != nullptr && !output && place.blocks == 0 && where.size() == 1)
+        draw->add_term("d_" + place.name, data[static_cast<std::size_t>(where[0])].value,
+                       head % (posed.heads() / posed.groups_apart()) == 0);
     add_head(
-        output ? answer.outputs : answer.gradients, place_of(posed, r, head), results[r].layout,
+        output ? answer.outputs : answer.gradients, place, results[r].layout,
         [&](std::size_t i) {
           if (draw != nullptr) draw->at_element(i);
           return data[static_cast<std::size_t>(where[i])];

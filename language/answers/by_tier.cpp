@@ -19,20 +19,6 @@ BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const Word
   return answer_in_packs<4>(posed, gradients, effort.threads);
 }
 
-/// The largest radius of any tensor, relative to the tensor's largest number. Underflows count as nothing in a tensor
-/// of zeros.
-double widest(const BasicAnswer<WordBall>& answer) {
-  double ratio = 0;
-  for (const auto* arrays : {&answer.outputs, &answer.gradients})
-    for (const auto& [name, array] : *arrays) {
-      double largest = 0x1p-900, radius = 0;
-      for (const WordBall& x : array.data)
-        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
-      ratio = std::max(ratio, radius / largest);
-    }
-  return ratio;
-}
-
 /// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
 /// wide: enclosures of any width do better. The bounds that W words leave say how many more will do.
 template <class X>
@@ -40,7 +26,7 @@ std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gr
   while (effort.words <= 4) {
     try {
       BasicAnswer<WordBall> found = in_packs(posed, gradients, effort);
-      const double ratio = widest(found);
+      const double ratio = assay::detail::widest(found);
       if (ratio <= word_target) return found;
       // A word more narrows everything by 2^-53 or so.
       effort.words += static_cast<int>(std::clamp(std::ceil(std::log2(ratio / word_target) / 53), 1.0, 3.0));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "files/did_you_mean.hpp"
@@ -178,6 +179,16 @@ void Posed<X>::count_heads() {
     require_domain(!cotangents_[i].is_there || cotangents_[i].blocks == heads_, -1, "cotangents.",
                    mechanism_.program.outputs[i], ": expected ", heads_, " heads, got ", cotangents_[i].blocks);
   // An array of one head without its axis stands for all heads.
+}
+
+template <class X>
+int Posed<X>::groups_apart() const {
+  int groups = heads_;
+  for (const auto* list : {&given_, &cotangents_})
+    for (const Given& given : *list)
+      if (given.is_there && (given.blocks > 0 || given.numbers().shape.size() > 0))
+        groups = std::gcd(groups, std::max(given.blocks, 1));
+  return groups;
 }
 
 template <class X>

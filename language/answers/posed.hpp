@@ -40,6 +40,8 @@ class Posed {
   bool has_cotangents() const { return !problem_.cotangents.empty(); }
   /// How many blocks of numbers input i has: one for each head or group of heads; 0: one for all, without an axis.
   int blocks_of(std::size_t i) const { return given_[i].is_there ? given_[i].blocks : head_axis_ ? heads_ : 0; }
+  /// How many groups of heads, one after the other, read no array in common; numbers do not count.
+  int groups_apart() const;
   /// The block of a head in input i.
   int block_of(std::size_t i, int head) const { return blocks_of(i) > 0 ? head / (heads_ / blocks_of(i)) : 0; }
 

@@ -2,12 +2,14 @@
 // From names and arrays to a room's typed tensors and back: one head at a time, for any room and scalar.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "oracles/scalars/perturbed.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
@@ -15,6 +17,8 @@
 #include "reference/core/tensor.hpp"
 
 namespace assay {
+
+struct Emulated;
 
 /// How many heads a problem has. Output head h reads shared head h / (own / shared) (grouped heads).
 struct HeadCount {
@@ -136,6 +140,17 @@ class Binding {
   bool split_by_heads(const Field& f) const {
     const BasicArray<X>* a = find(f);
     return a != nullptr ? has_head_axis(f, *a) : heads_.axis && f.place != Field::Place::param;
+  }
+
+  /// How many groups of heads, one after the other, read no array in common; numbers do not count.
+  int groups_apart() const {
+    int groups = heads_.own;
+    const auto read = [&](const Field& f, const BasicArray<X>* a) {
+      if (a != nullptr && !a->shape.empty()) groups = std::gcd(groups, has_head_axis(f, *a) ? heads_.of(f.heads) : 1);
+    };
+    const typename M::template Inputs<double> inputs;
+    for_each(inputs, [&](const Field& f, const auto&) { read(f, find(f)); });
+    return groups;
   }
 
   /// The axes of an input as given, where those that broadcast may be missing.
@@ -305,7 +320,8 @@ class Binding {
   template <class S, int Rank>
   void fill(const Field& f, const BasicArray<X>* given, const BasicArray<X>* a, int head,
             Tensor<S, Rank>& tensor) const {
-    if (a == nullptr && f.missing == Field::Missing::absent) return void(tensor.data.clear());
+    const bool empty = f.missing == Field::Missing::absent || f.missing == Field::Missing::worked_out;
+    if (a == nullptr && empty) return void(tensor.data.clear());
     const std::size_t lead = given != nullptr && has_head_axis(f, *given) ? 1 : 0;
     const std::size_t axes = !f.broadcasts ? Rank : given == nullptr ? 0 : given->shape.size() - lead;
     std::array<int, Rank> extent{};
@@ -392,42 +408,54 @@ std::vector<int> whole_shape(const T& tensor) {
 
 }  // namespace detail
 
-/// Outputs and, if asked for, gradients of all heads in scalar S; `binding` is a Binding<M, X>. Gradients of shared
-/// tensors are summed over the heads that read them, and left out where the reference derives none. Throws Refusal
-/// (NONFINITE) if an output or gradient overflows.
-template <class M, class S, class B>
-BasicAnswer<S> answer(const B& binding, [[maybe_unused]] bool gradients) {
-  BasicAnswer<S> result;
-  const HeadCount& heads = binding.heads();
-  const auto refuse_overflow = [&](std::string_view where, const Field& f, const auto& tensor, int head) {
+/// Calls add(whether it is a gradient, where it belongs, its numbers) for every output of a head in scalar S and, if
+/// asked for, every gradient. Throws Refusal (NONFINITE) if one overflows.
+template <class M, class S, class B, class F>
+void answer_head(const B& binding, int head, [[maybe_unused]] bool gradients, F&& add) {
+  const auto refuse_overflow = [&](std::string_view where, const Field& f, const auto& tensor) {
     using std::isfinite;
     const std::vector<int> shape = detail::whole_shape(tensor);
     for (std::size_t i = 0; i < tensor.data.size(); ++i)
       if (!isfinite(tensor.data[i]))
         throw Refusal(Status::nonfinite, detail::row_of(f, shape, 0, i),
                       text(detail::element_text(text(where, f.name), shape, i),
-                           heads.axis ? text(" of head ", head) : "", ": overflows in ", scalar_name<S>()));
+                           binding.heads().axis ? text(" of head ", head) : "", ": overflows in ", scalar_name<S>()));
   };
-  for (int head = 0; head < heads.own; ++head) {
-    const auto in = binding.template inputs<S>(head);
-    const auto out = M::forward(binding.options(), in);
-    binding.for_each(out, [&](const Field& f, const auto& tensor) {
-      if (f.missing == Field::Missing::absent && tensor.empty()) return;
-      refuse_overflow("", f, tensor, head);
-      detail::add_block(result.outputs, heads, head, {f.name, detail::whole_shape(tensor)}, tensor.data);
+  const auto in = binding.template inputs<S>(head);
+  const auto out = M::forward(binding.options(), in);
+  binding.for_each(out, [&](const Field& f, const auto& tensor) {
+    if (f.missing == Field::Missing::absent && tensor.empty()) return;
+    refuse_overflow("", f, tensor);
+    add(false, HeadTensor{f.name, detail::whole_shape(tensor)}, tensor.data);
+  });
+  if constexpr (has_backward<M>) {
+    if (!gradients) return;
+    const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
+    binding.for_each(d, [&](const Field& f, const auto& tensor) {
+      const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
+      if (!f.differentiable || absent) return;
+      refuse_overflow("gradients.", f, tensor);
+      add(true, HeadTensor{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, tensor.data);
     });
-    if constexpr (has_backward<M>) {
-      if (!gradients) continue;
-      const auto d = M::backward(binding.options(), in, binding.template cotangent<S>(head));
-      binding.for_each(d, [&](const Field& f, const auto& tensor) {
-        const bool absent = f.missing == Field::Missing::absent && !binding.has(f);
-        if (!f.differentiable || absent) return;
-        refuse_overflow("gradients.", f, tensor, head);
-        detail::add_block(result.gradients, heads, head,
-                          {f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, tensor.data);
-      });
-    }
   }
+}
+
+/// Outputs and, if asked for, gradients of all heads in scalar S; `binding` is a Binding<M, X>. Gradients of shared
+/// tensors are summed over the heads that read them, and left out where the reference derives none. Throws Refusal
+/// (NONFINITE) if an output or gradient overflows.
+template <class M, class S, class B>
+BasicAnswer<S> answer(const B& binding, bool gradients) {
+  BasicAnswer<S> result;
+  for (int head = 0; head < binding.heads().own; ++head)
+    answer_head<M, S>(
+        binding, head, gradients, [&](bool is_gradient, const HeadTensor& where, const std::vector<S>& numbers) {
+          if constexpr (std::is_same_v<S, Emulated>)
+            if (PerturbedArithmetic* const draw = PerturbedArithmetic::current();
+                draw != nullptr && is_gradient && numbers.size() == 1 && !where.by_head)
+              draw->add_term("d_" + std::string(where.name), numbers[0].value,
+                             head % (binding.heads().own / binding.groups_apart()) == 0);
+          detail::add_block(is_gradient ? result.gradients : result.outputs, binding.heads(), head, where, numbers);
+        });
   return result;
 }
 

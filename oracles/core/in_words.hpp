@@ -14,12 +14,12 @@ template <class M, class X>
 BasicAnswer<WordBall> answer_in_words(const Binding<M, X>& binding, const AnswerParts& parts, const WordEffort& effort);
 
 /// How many words the gradients of a room take from the first few tokens on: with fewer, all the work would be done
-/// twice (NAME_engine.hpp).
+/// twice (oracles/rooms/engines.hpp).
 template <class M>
 inline constexpr int words_of_gradients = 2;
 
-/// The same by a faster way that a room has for large problems (NAME_engine.hpp), in `effort.words` words or in more
-/// where its bounds ask for it; nothing if it has none, or none for this problem.
+/// The same by a faster way that a room has for large problems (oracles/rooms/engines.hpp), in `effort.words` words or
+/// in more where its bounds ask for it; nothing if it has none, or none for this problem.
 template <class M>
 std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<M, double>&, bool, const WordEffort&) {
   return std::nullopt;

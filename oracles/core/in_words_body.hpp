@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "oracles/core/channels.hpp"
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/core/word_engine.hpp"
@@ -42,7 +41,6 @@ struct PackedHeads {
 template <class P>
 struct PackedTensor : HeadTensor {
   std::vector<P> data;
-  int value_axis = -1;  ///< of `shape`
 };
 
 /// `read<S>(head)` for every lane, zipped together. Where `is_given` says no, a tensor is the same for all heads.
@@ -85,8 +83,8 @@ void require_known(const std::vector<P>& numbers) {
 }
 
 template <class P, class Tensor>
-PackedTensor<P> packed(std::string_view name, Tensor& tensor, int value_axis = -1) {
-  return {{name, std::vector<int>(tensor.extent.begin(), tensor.extent.end())}, std::move(tensor.data), value_axis};
+PackedTensor<P> packed(std::string_view name, Tensor& tensor) {
+  return {{name, std::vector<int>(tensor.extent.begin(), tensor.extent.end())}, std::move(tensor.data)};
 }
 
 template <class P, class M, class X, class In>
@@ -96,7 +94,7 @@ std::vector<PackedTensor<P>> outputs_of(const Binding<M, X>& binding, const In& 
   binding.for_each(out, [&](const Field& f, auto& tensor) {
     if (f.missing == Field::Missing::absent && tensor.empty()) return;
     require_known(tensor.data);
-    list.push_back(packed<P>(f.name, tensor, value_axis(f, tensor.rank)));
+    list.push_back(packed<P>(f.name, tensor));
   });
   if constexpr (requires { M::caches(binding.options(), in); })
     if (caches) {
@@ -114,20 +112,17 @@ std::vector<PackedTensor<P>> gradients_of(const Binding<M, X>& binding, const In
   binding.for_each(d, [&](const Field& f, auto& tensor) {
     if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
     require_known(tensor.data);
-    list.push_back({{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
-                    std::move(tensor.data),
-                    value_axis(f, tensor.rank)});
+    list.push_back({{f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)}, std::move(tensor.data)});
   });
   return list;
 }
 
-/// A share of the threads' work: one part of the answer, of one pack of heads, in one slice of its value channels.
+/// A share of the threads' work: one part of the answer, of one pack of heads.
 template <class P>
 struct PackedPart {
   enum class Of { gradients, outputs };
 
   PackedHeads heads;
-  Channels slice;
   Of of;
   std::vector<PackedTensor<P>> found;  ///< in the order of the room's fields
   std::exception_ptr failed;
@@ -135,11 +130,10 @@ struct PackedPart {
 
 template <class M, class P, class X>
 void compute(const Binding<M, X>& binding, const AnswerParts& parts, PackedPart<P>& part) try {
-  const auto in = in_slice<M>(zipped_inputs<P>(binding, part.heads), part.slice);
-  part.found =
-      part.of == PackedPart<P>::Of::outputs
-          ? outputs_of<P>(binding, in, parts.caches)
-          : gradients_of<P>(binding, in, cotangent_in_slice<M>(zipped_cotangent<P>(binding, part.heads), part.slice));
+  const auto in = zipped_inputs<P>(binding, part.heads);
+  part.found = part.of == PackedPart<P>::Of::outputs
+                   ? outputs_of<P>(binding, in, parts.caches)
+                   : gradients_of<P>(binding, in, zipped_cotangent<P>(binding, part.heads));
 } catch (...) {
   part.failed = std::current_exception();
 }
@@ -152,8 +146,7 @@ std::vector<PackedPart<P>> computed(const Binding<M, X>& binding, const AnswerPa
   std::vector<PackedPart<P>> list;
   for (const PackedHeads& heads : packs)
     for (const Of of : {Of::outputs, Of::gradients})
-      for (const Channels& slice : slices_of<M>(binding.extents()[Axis::value_dim]))
-        if (of == Of::outputs || parts.gradients) list.push_back({heads, slice, of, {}, {}});
+      if (of == Of::outputs || parts.gradients) list.push_back({heads, of, {}, {}});
   // Gradients take longest and go first.
   std::vector<PackedPart<P>*> order;
   for (const Of of : {Of::gradients, Of::outputs})
@@ -194,20 +187,12 @@ inline std::vector<PackedHeads> one_by_one(const PackedHeads& heads) {
 /// Adds what the parts of one pack of heads found; frees it.
 template <class P>
 void add_parts(std::span<PackedPart<P>> parts, HeadSums& sums, BasicAnswer<WordBall>& answer) {
-  using Of = typename PackedPart<P>::Of;
-  for (const Of of : {Of::outputs, Of::gradients}) {
-    std::vector<std::vector<PackedTensor<P>>*> slices;
-    for (PackedPart<P>& part : parts)
-      if (part.of == of) slices.push_back(&part.found);
-    if (slices.empty()) continue;
-    BasicArrays<WordBall>& into = of == Of::outputs ? answer.outputs : answer.gradients;
-    for (std::size_t k = 0; k < slices.front()->size(); ++k) {
-      const PackedTensor<P> tensor = joined_slices(slices, k, of == Of::gradients);
-      const PackedHeads& heads = parts.front().heads;
-      for (int lane = 0; lane < heads.count; ++lane)
-        sums.add(into, heads.head[static_cast<std::size_t>(lane)], tensor, tensor.data.size(),
+  for (PackedPart<P>& part : parts) {
+    BasicArrays<WordBall>& into = part.of == PackedPart<P>::Of::outputs ? answer.outputs : answer.gradients;
+    for (const PackedTensor<P>& tensor : std::exchange(part.found, {}))
+      for (int lane = 0; lane < part.heads.count; ++lane)
+        sums.add(into, part.heads.head[static_cast<std::size_t>(lane)], tensor, tensor.data.size(),
                  [&](std::size_t n) { return tensor.data[n].number(lane); });
-    }
   }
 }
 

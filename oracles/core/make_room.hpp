@@ -174,17 +174,16 @@ inline std::optional<BasicAnswer<Enclosed>> narrow_pairs(const BasicAnswer<Ball>
   return BasicAnswer<Enclosed>{std::move(*outputs), std::move(*gradients)};
 }
 
-/// The largest radius of any tensor, relative to the tensor's largest number; 0 if all is exact.
+/// The largest radius of any tensor, relative to the tensor's largest number; 0 if all is exact. Underflows count as
+/// nothing in a tensor of zeros.
 inline double widest(const BasicAnswer<WordBall>& answer) {
   double ratio = 0;
   for (const auto* arrays : {&answer.outputs, &answer.gradients})
     for (const auto& [name, array] : *arrays) {
-      double largest = 0, radius = 0;
-      for (const WordBall& x : array.data) {
-        largest = std::max(largest, std::abs(x.word[0]));
-        radius = std::max(radius, x.radius);
-      }
-      if (radius > 0) ratio = std::max(ratio, radius / largest);
+      double largest = 0x1p-900, radius = 0;
+      for (const WordBall& x : array.data)
+        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
+      ratio = std::max(ratio, radius / largest);
     }
   return ratio;
 }

@@ -3,10 +3,10 @@
 // output:
 //
 //   R_t = D_t S_{t-1},  D_t = exp(log_decay_t)
-//   e_t = v_t - R_t^T p_t (decayed)  |  v_t - S_{t-1}^T p_t (undecayed)  |  v_t (none)
+//   e_t = v_t - R_t^T k_t (decayed)  |  v_t - S_{t-1}^T k_t (undecayed)  |  v_t (none)
 //   S_t = R_t + beta_t k_t e_t^T,   o_t = scale S_t^T q_t
 //
-//   linear_attention, retnet, mamba2, gla: none     deltanet, gated_deltanet, kda: decayed, p = k     comba: undecayed
+//   linear_attention, mamba2, gla: none     deltanet, kda: decayed     gated_deltanet: decayed or undecayed
 #include "oracles/multiword/certified.hpp"
 #include "oracles/multiword/delta_problem.hpp"
 
@@ -28,8 +28,7 @@ struct DeltaGradients {
 
 /// Throws InputError if a span has the wrong length or an extent or magnitude is out of range.
 DeltaAnswer delta_forward(const DeltaProblem& problem, const Effort& effort);
-/// The same answer with the gradients. States are kept every sqrt(T) steps, and those between computed again. Throws
-/// InputError as well if there is a p, or if decays by channel come after an undecayed error.
+/// The same answer with the gradients. States are kept every sqrt(T) steps, and those between computed again.
 DeltaGradients delta_backward(const DeltaProblem& problem, const DeltaCotangent& cotangent, const Effort& effort);
 
 }  // namespace assay::words

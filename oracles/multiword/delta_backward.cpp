@@ -218,9 +218,6 @@ void run_slices(SlabRun& run, const Effort& effort) {
 
 SlabRun laid_out(const DeltaProblem& x, const DeltaCotangent& cotangent, const Effort& effort) {
   Prepared y = prepare(x, effort, column_sums);
-  require(x.p.empty() || x.error == DeltaError::none, "p: gradients are of steps that predict by k");
-  require(x.error != DeltaError::undecayed || y.decay_kind != DeltaDecay::per_channel,
-          "log_decay: gradients of an undecayed error take one decay per step");
   require_bounded("cotangents.o", cotangent.o, x.steps * x.values, false);
   require_bounded("cotangents.final_state", cotangent.final_state, x.keys * x.values, true);
   BackwardBounds bounds = backward_bounds(x, y);

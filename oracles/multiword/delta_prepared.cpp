@@ -18,42 +18,30 @@ void check(const DeltaProblem& x, const Effort& effort) {
           "extents out of range: T = ", x.steps, ", K = ", x.keys, ", V = ", x.values);
   require_bounded("q", x.q, x.steps * x.keys, false);
   require_bounded("k", x.k, x.steps * x.keys, false);
-  require_bounded("p", x.p, x.steps * x.keys, true);
   require_bounded("v", x.v, x.steps * x.values, false);
   require_bounded("beta", x.beta, x.steps, true);
   require_bounded("initial_state", x.initial_state, x.keys * x.values, true);
   require(is_bounded(x.scale.word[0]), "scale: expected below 2^200");
   require(x.log_decay.empty() || x.log_decay.size() == x.steps || x.log_decay.size() == x.steps * x.keys,
           "log_decay: expected ", x.steps, " or ", x.steps * x.keys, " numbers, got ", x.log_decay.size());
+  require(x.error != DeltaError::undecayed || x.log_decay.empty() || x.log_decay.size() == x.steps,
+          "log_decay: an undecayed error takes one decay per step");
   const auto bad = std::find_if_not(x.log_decay.begin(), x.log_decay.end(), [](double a) { return a <= 0; });
   require(bad == x.log_decay.end(), "log_decay: element ", bad - x.log_decay.begin(), " is not <= 0");
 }
 
 /// Upper bounds of what a step does to an error of the state: docs/error-analysis.md, section 4.
 struct StepNorms {
-  double key, prediction, query;  ///< 2-norms
-  double overlap;                 ///< k . p, computed
-  double decay_most = 1, decay_least = 1;
+  double key, query;  ///< 2-norms
+  double square;      ///< k . k, computed
+  double decay_most = 1;
   double dropped = 0;  ///< absolute error of decays that count as zero
 };
 
-/// || alpha I - beta k p^T ||, 0 <= alpha: in the plane of k and p its singular values have the product |det| and the
-/// sum of squares `frobenius`; everywhere else it is alpha, which is no larger.
-double rank_one_norm(double alpha, double beta, const StepNorms& n, bool same, double slack) {
-  const double length = std::fabs(beta) * n.key * n.prediction, c = beta * n.overlap;
-  if (same) return std::max(alpha, std::fabs(alpha - c) + slack * (alpha + length)) * (1 + slack);
-  const double room = slack * (alpha + length) * (alpha + length);
-  const double det = alpha * std::fabs(alpha - c),
-               frobenius = alpha * alpha + alpha * (alpha - 2 * c) + length * length;
-  return 0.5 * (std::sqrt(frobenius + 2 * det + room) + std::sqrt(std::max(0.0, frobenius - 2 * det) + room)) * safety;
-}
-
-/// || D - beta k p^T || for a diagonal D.
-double undecayed_norm(double beta, const StepNorms& n, bool same, double slack) {
-  if (n.decay_most == n.decay_least) return rank_one_norm(n.decay_most, beta, n, same, slack);
-  const double length = std::fabs(beta) * n.key * n.prediction * safety;
-  if (same && beta >= 0) return std::max(n.decay_most, length - n.decay_least + slack * (1 + length));
-  return (n.decay_most + length) * safety;
+/// || alpha I - beta k k^T ||, 0 <= alpha.
+double rank_one_norm(double alpha, double beta, const StepNorms& n, double slack) {
+  const double length = std::fabs(beta) * n.key * n.key;
+  return std::max(alpha, std::fabs(alpha - beta * n.square) + slack * (alpha + length)) * (1 + slack);
 }
 
 std::vector<double> decays(const DeltaProblem& x, int words, const Kernels& table) {
@@ -64,16 +52,15 @@ std::vector<double> decays(const DeltaProblem& x, int words, const Kernels& tabl
   return out;
 }
 
-StepNorms norms(const DeltaProblem& x, const Prepared& y, std::span<const double> p, std::size_t t) {
+StepNorms norms(const DeltaProblem& x, const Prepared& y, std::size_t t) {
   const std::size_t K = x.keys, w = static_cast<std::size_t>(y.words);
-  StepNorms n{norm(&x.k[t * K], K), norm(&p[t * K], K), norm(&x.q[t * K], K), 0};
-  for (std::size_t i = 0; i < K; ++i) n.overlap += x.k[t * K + i] * p[t * K + i];
+  StepNorms n{norm(&x.k[t * K], K), norm(&x.q[t * K], K), 0};
+  for (std::size_t i = 0; i < K; ++i) n.square += x.k[t * K + i] * x.k[t * K + i];
   if (y.decay_kind == DeltaDecay::none) return n;
   const std::size_t count = y.decay_kind == DeltaDecay::per_step ? 1 : K;
   n.decay_most = 0;
   for (std::size_t i = t * count; i < (t + 1) * count; ++i) {
     n.decay_most = std::max(n.decay_most, y.decay[i * w]);
-    n.decay_least = std::min(n.decay_least, y.decay[i * w]);
     if (x.log_decay[i] < exp_lowest && std::isfinite(x.log_decay[i])) n.dropped = dropped_weight;
   }
   return n;
@@ -99,29 +86,27 @@ struct Step {
 
 Step step_of(const DeltaProblem& x, const Prepared& y, std::size_t t) {
   const Constants& c = constants(y.words);
-  const std::span<const double> p = x.p.empty() ? x.k : x.p;
   Step s;
-  s.norm = norms(x, y, p, t), s.beta = y.beta[t];
+  s.norm = norms(x, y, t), s.beta = y.beta[t];
   const StepNorms& n = s.norm;
   s.by_step = y.decay_kind == DeltaDecay::per_step, s.decaying = y.decay_kind != DeltaDecay::none;
   s.decayed = x.error == DeltaError::decayed, s.corrected = x.error != DeltaError::none;
-  const bool same = p.data() == x.k.data();
   // Roundings of a dot product of K terms and a few more operations, relative to the product of the norms.
   const double slack = static_cast<double>(x.keys + 64) * 0x1p-52;
   // Sizes of computed decays and the decays themselves: within 2^-40 of the first word; slack covers it.
   if (s.decaying) s.most = n.decay_most * (1 + 0x1p-40) + n.dropped, s.exp_error = 1.01 * c.exp * s.most + n.dropped;
   s.growth = s.most;
   if (x.error == DeltaError::undecayed) {
-    s.growth = undecayed_norm(s.beta, n, same, slack) + 0x1p-40 * s.most + n.dropped;
+    s.growth = rank_one_norm(n.decay_most, s.beta, n, slack) + 0x1p-40 * s.most + n.dropped;
   } else if (s.decayed) {
-    s.kept = rank_one_norm(1, s.beta, n, same, slack);
+    s.kept = rank_one_norm(1, s.beta, n, slack);
     s.growth = s.kept * s.most;
   }
   s.beta = std::fabs(s.beta);
   return s;
 }
 
-/// The own error of P^T p, times |p| and the size of the state.
+/// The own error of P^T k, times |k| and the size of the state.
 double own_reading(const DeltaProblem& x, const Prepared& y, const Step& s) {
   if (!s.corrected) return 0;
   const double read = reading(y.words, x.keys) * (s.decayed ? s.most : 1);
@@ -137,7 +122,7 @@ DeltaBound step_bound(const DeltaProblem& x, const Prepared& y, const Step& s) {
   const double scale = std::fabs(x.scale.word[0]) * (1 + 0x1p-40);
   DeltaBound b{};
   b.growth = s.growth * safety;
-  b.of_state = (decay_error + written * s.norm.prediction * read + update * s.most) * safety * safety;
+  b.of_state = (decay_error + written * s.norm.key * read + update * s.most) * safety * safety;
   b.of_residual = written * (c.add + c.multiply_plain) * safety * safety;
   b.of_write = update * s.norm.key * safety * safety;
   b.floor = (s.kept + written + 1) * underflow;
@@ -151,8 +136,8 @@ ResidualBound residual_bound(const DeltaProblem& x, const Prepared& y, const Ste
   if (!s.corrected) return {};
   double of_state = own_reading(x, y, s);
   if (s.decayed && s.decaying && !s.by_step) of_state += s.exp_error + c.multiply * s.most;
-  const double p = s.norm.prediction * safety * safety;
-  return {(s.decayed ? s.most : 1) * p, of_state * p, c.add * safety};
+  const double key = s.norm.key * safety * safety;
+  return {(s.decayed ? s.most : 1) * key, of_state * key, c.add * safety};
 }
 
 AdjointBound adjoint_bound(const DeltaProblem& x, const Prepared& y, const Step& s) {
@@ -240,7 +225,7 @@ DeltaSlab slab_of(const DeltaProblem& x, const Prepared& y, std::size_t slab, st
   DeltaSlab s{};
   s.steps = count, s.keys = K, s.value_stride = y.stride;
   s.decay_kind = y.decay_kind, s.error_kind = x.error;
-  s.q = x.q.data() + of_keys, s.k = x.k.data() + of_keys, s.p = (x.p.empty() ? x.k : x.p).data() + of_keys;
+  s.q = x.q.data() + of_keys, s.k = x.k.data() + of_keys;
   s.v = y.v.data() + first * y.stride + slab * y.lanes, s.beta = y.beta.data() + first;
   s.decay = y.decay.data() + first * y.decays_per_step(K) * words, s.scale = x.scale.word.data();
   s.bound = y.bound.data() + first, s.read_error = y.read_error, s.scale_error = y.scale_error;

@@ -11,9 +11,8 @@ namespace assay::words {
 struct DeltaProblem {
   std::size_t steps = 0, keys = 0, values = 0;
   std::span<const double> q, k, v;        ///< [T, K], [T, K], [T, V]
-  std::span<const double> p;              ///< [T, K] prediction key; k if empty
   std::span<const double> beta;           ///< [T]; 1 if empty
-  std::span<const double> log_decay;      ///< [T] or [T, K], <= 0, -inf allowed; no decay if empty
+  std::span<const double> log_decay;      ///< [T] or, no undecayed error, [T, K]; <= 0, -inf allowed; none if empty
   std::span<const double> initial_state;  ///< [K, V]; 0 if empty
   DeltaError error = DeltaError::decayed;
   Factor scale = exactly(1);

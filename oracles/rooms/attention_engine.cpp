@@ -1,7 +1,8 @@
 // Softmax attention and Parallax, one head after another.
 #include "oracles/core/engine_heads.hpp"
-#include "oracles/rooms/parallax_engine.hpp"
-#include "oracles/rooms/softmax_attention_engine.hpp"
+#include "oracles/rooms/engines.hpp"
+#include "reference/parallax.hpp"
+#include "reference/softmax_attention.hpp"
 
 namespace assay {
 

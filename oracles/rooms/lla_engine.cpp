@@ -1,6 +1,7 @@
-#include "oracles/rooms/lla_engine.hpp"
-
+// Large problems of local linear attention: the engine never forms the K x K systems in words.
 #include "oracles/core/engine_heads.hpp"
+#include "oracles/rooms/engines.hpp"
+#include "reference/lla.hpp"
 
 namespace assay {
 namespace {

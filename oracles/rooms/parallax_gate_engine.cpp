@@ -1,9 +1,10 @@
-#include "oracles/rooms/parallax_gate_engine.hpp"
-
+// Large problems of gated Parallax: the engine of Parallax with a probe in words.
 #include <utility>
 
 #include "oracles/core/engine_heads.hpp"
 #include "oracles/core/in_words_body.hpp"
+#include "oracles/rooms/engines.hpp"
+#include "reference/parallax_gate.hpp"
 
 namespace assay {
 namespace {

@@ -94,10 +94,13 @@ bool same(const Strided& x, const std::vector<double>& numbers) {
 
 }  // namespace
 
-/// Much hardware flushes numbers to zero that binary32 and its like cannot hold as normal ones.
+/// Much hardware flushes numbers to zero that binary32 and its like cannot hold as normal ones. Formats of multiples
+/// have no smallest spacing: their scales do.
 PerturbedArithmetic::Grid::Grid(Format format)
     : unit(std::ldexp(1.0, -info(format).mantissa_bits)),
-      least(std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0)) {}
+      least(is_scaled(format)
+                ? 0.0
+                : std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0)) {}
 
 PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states)
     : operand_grid_(format),

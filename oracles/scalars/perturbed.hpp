@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "reference/core/format.hpp"
@@ -70,6 +72,16 @@ class PerturbedArithmetic {
   /// Puts n numbers of a tensor, row-major, into `out` as a contraction reads them at this place.
   void reads(Part part, const double* x, std::size_t n, double* out) const;
 
+  /// Adds a head's term to a gradient of one number that heads add up; `apart`: it reads no array that the head before
+  /// has read.
+  void add_term(const std::string& gradient, double x, bool apart) {
+    std::vector<double>& terms = terms_[gradient];
+    if (apart || terms.empty()) terms.push_back(0);
+    terms.back() += x;
+  }
+  /// The terms of gradients of one number, by heads that read no array in common: their errors are independent.
+  const std::map<std::string, std::vector<double>>& terms() const { return terms_; }
+
   /// The result of an operation whose exact result is x.
   double operation(double x) { return narrow_ || every_operation_ ? one_rounding_off(x) : x; }
   /// The result of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
@@ -120,6 +132,7 @@ class PerturbedArithmetic {
   std::uint64_t element_ = 0;
   std::uint32_t round_ = 0;        ///< how many numbers the element has had
   Reads first_, second_, scaled_;  ///< left and right operands of dots; lines of add_scaled
+  std::map<std::string, std::vector<double>> terms_;
   PerturbedArithmetic* before_;
   static inline thread_local PerturbedArithmetic* active = nullptr;
 };

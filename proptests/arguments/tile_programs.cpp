@@ -15,6 +15,7 @@
 #include "proptests/arguments/tile_cases.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/share.hpp"
+#include "proptests/core/table.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -102,57 +103,18 @@ TEST_P(TilePrograms, HaveNoOtherMutants) {
             << form.name << ", " << mutant.name;
 }
 
-/// A small case that has the argument, and whatever it needs beside it.
+/// A small case that has the argument, and whatever it needs beside it: requests.json. An input is drawn where no row
+/// says otherwise.
 CaseSpec request_with(const std::string& mechanism, const Argument& argument) {
+  static const Json requests = test_table("arguments/requests.json");
   const std::string name(argument.name);
   CaseSpec request{.mechanism = mechanism, .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4}};
-  const std::map<std::string, Params> words = {
-      {"scale", words_of({{"scale", "0.5"}})},
-      {"soft_cap", words_of({{"soft_cap", "2"}})},
-      {"bias_place", words_of({{"bias_place", "before_scale"}})},
-      {"alibi_form", words_of({{"alibi_form", "signed"}})},
-      {"causal_align", words_of({{"causal_align", "start"}})},
-      {"window_left", {{"window_left", 3L}}},
-      {"window_right", {{"window_right", 2L}, {"causal", false}}},
-      {"lse_base", words_of({{"lse_base", "2"}})},
-      {"topk_block_size", {{"topk_block_size", 2L}}},
-      {"value_dim", {{"value_dim", 2L}}},
-      {"scale_block", words_of({{"scale_block", "[2,2]"}})},
-      {"state_layout", words_of({{"state_layout", "v_first"}})},
-      {"state_every", {{"state_every", 2L}}},
-      {"chunk_states", {{"state_every", 2L}}},
-      {"checkpoint_every", {{"checkpoint_every", 2L}}},
-      {"checkpoints", {{"checkpoint_every", 2L}}},
-      {"gate", words_of({{"gate", "softplus"}})},
-      {"a", words_of({{"gate", "softplus"}})},
-      {"softplus_threshold", words_of({{"gate", "softplus"}, {"softplus_threshold", "20"}})},
-      {"lower_bound", words_of({{"gate", "bounded"}, {"lower_bound", "-2"}})},
-      {"gate_normalizer", words_of({{"gate", "logsigmoid"}, {"gate_normalizer", "4"}})},
-      {"gate_min", words_of({{"gate", "logsigmoid"}, {"gate_min", "-1"}})},
-      {"a_log", words_of({{"gate", "softplus"}})},
-      {"dt_bias", words_of({{"gate", "softplus"}})},
-      {"beta_gate", words_of({{"beta_gate", "sigmoid"}})},
-      {"b", words_of({{"beta_gate", "sigmoid"}})},
-      {"beta_scale", words_of({{"beta_gate", "sigmoid"}, {"beta_scale", "2"}})},
-      {"l2_norm", words_of({{"l2_norm", "max"}, {"l2_eps", "1e-6"}})},
-      {"l2_eps", words_of({{"l2_norm", "sum"}, {"l2_eps", "1e-6"}})},
-      {"dt_softplus", {{"dt_softplus", true}}},
-      {"dt_min", words_of({{"dt_min", "0.25"}})},
-      {"dt_max", words_of({{"dt_max", "1"}})}};
-  if (const auto found = words.find(name); found != words.end()) request.params = found->second;
-  const bool is_setting = argument.part == Part::params;
-  const bool is_drawn = argument.part == Part::inputs && !request.params.contains("gate") && name != "b";
-  if (is_drawn || name == "lse") request.with = {{name, name == "page_table" ? "4" : name == "state_at" ? "1,4" : ""}};
-  if (name == "scale") request.layout = "bhtd";  // alone it is no argument
-  if (name == "bias_place") request.with = {{"bias", ""}};
-  if (name == "alibi_form") request.with = {{"alibi_slopes", ""}};
-  if (name == "scale_block") request.with = {{"k_scale", ""}};
-  if (name == "documents_k") request.with.emplace_back("documents_q", "");
-  if (name == "cu_seqlens_q") request.with.emplace_back("cu_seqlens_k", "");
-  if (name == "cu_seqlens_k") request.with.emplace_back("cu_seqlens_q", "");
-  if (name == "states_at") request.with = {{"state_at", "1,4"}};
-  if (name == "lengths") request.with = {{"cu_seqlens", "0,4,9"}, {"lengths", "3,5"}};
-  if (name == "rate" || (is_setting && name.starts_with("dt_"))) request.with = {{"dt", ""}};
+  const Json row = requests.value(name, Json::object());
+  request.params = params_from(row);
+  request.layout = row.value("layout", request.layout);
+  if (argument.part == Part::inputs && !row.contains("with")) request.with = {{name, ""}};
+  const Json with = row.value("with", Json::object());
+  for (const auto& [input, numbers] : with.items()) request.with.emplace_back(input, numbers.get<std::string>());
   return request;
 }
 

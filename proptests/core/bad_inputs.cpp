@@ -25,7 +25,9 @@ Json good_case(const Room& room, const Lengths& lengths, int heads, int shared) 
   };
   for (const RoomFacts::Ranked& r : room.inputs()) {
     const std::string name(r.field.name);
-    if (r.field.missing == Field::Missing::absent || r.field.place == Field::Place::derived) continue;
+    if (r.field.missing == Field::Missing::absent || r.field.missing == Field::Missing::worked_out ||
+        r.field.place == Field::Place::derived)
+      continue;
     if (r.field.place == Field::Place::param)
       record["params"][name] = "0.5";
     else

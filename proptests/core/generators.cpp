@@ -18,6 +18,9 @@ rc::Gen<LawCase> law_cases(const Room& room, const KernelForm& form) {
         *rc::gen::elementOf(std::vector<Format>(std::begin(kernel_precisions), std::end(kernel_precisions)));
     c.spec.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);
     c.spec.params = *rc::gen::elementOf(room.variants());
+    for (const RoomFacts::Ranked& input : room.inputs())  // what the room works out may be given, in place of a setting
+      if (input.field.missing == Field::Missing::worked_out && *rc::gen::arbitrary<bool>())
+        c.spec.params = room.variants().front(), c.spec.with = {{std::string(input.field.name), ""}};
     if (form.iterative) {  // each step is a pass over the keys, and there are as many as dimensions or more
       c.spec.shape.heads = std::max(c.spec.shape.shared_heads, std::min(c.spec.shape.heads, 2));
       // Few steps on eight-bit operands leave an error that is not small: draws do not tell how large it gets.

@@ -5,6 +5,7 @@
 
 #include <ostream>
 
+#include "arguments/drawn_case.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/inputs.hpp"
@@ -17,7 +18,8 @@ struct LawCase {
   int tile = 0;
 
   friend std::ostream& operator<<(std::ostream& os, const LawCase& c) {
-    return os << "build/assay report " << c.spec.repro() << " (tile " << c.tile << ")";
+    return os << "build/assay report " << c.spec.repro() << arguments::argument_flags(c.spec) << " (tile " << c.tile
+              << ")";
   }
 };
 

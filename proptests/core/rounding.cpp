@@ -24,7 +24,8 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-const std::vector<Format> narrow = {Format::fp32, Format::tf32, Format::bf16, Format::fp16, Format::e4m3, Format::e5m2};
+const std::vector<Format> narrow = {Format::fp32, Format::tf32, Format::bf16, Format::fp16, Format::e4m3,
+                                    Format::e5m2, Format::e2m1, Format::int8, Format::int4};
 const std::vector<Format> coded = {Format::bf16, Format::fp16, Format::e4m3, Format::e5m2};
 
 unsigned codes_of(Format format) { return info(format).bits == 8 ? 0x100 : 0x10000; }
@@ -221,7 +222,7 @@ TEST(Formats, KnownCodes) {
 }
 
 TEST(Formats, RejectsWhatHasNoCode) {
-  for (const Format format : {Format::exact, Format::fp64, Format::fp32, Format::tf32}) {
+  for (const Format format : {Format::exact, Format::fp64, Format::fp32, Format::tf32, Format::e2m1, Format::int8}) {
     EXPECT_THROW(encode(1.0, format), InputError);
     EXPECT_THROW(decode(0, format), InputError);
   }

@@ -10,6 +10,7 @@
 #include "judge/court/judge_rows.hpp"
 #include "judge/verdict/judge.hpp"
 #include "proptests/core/share.hpp"
+#include "proptests/core/table.hpp"
 #include "proptests/judge/noise.hpp"
 
 namespace assay {
@@ -111,14 +112,9 @@ Expectation expected_on(const CaseSpec& spec, Problem& problem) {
 /// Weights next to one, whose distance from it no double holds: gradients that are nothing else, and integers beside
 /// which they vanish. These were false alarms.
 TEST(Expected, residues_that_doubles_lose_are_no_fault) {
-  const Params hard{{"lambda_mode", "max"}, {"window", 5L}};
-  const CaseSpec cases[] = {
-      {"lla", {1, 43, 4, 2, 8, 6, 0}, Format::fp64, Style::integers, 11, hard},
-      {"lla", {1, 17, 2, 2, 8, 3, 0}, Format::fp16, Style::integers, 4262100216, hard},
-      {"gla", {1, 47, 4, 2, 16, 16, 0}, Format::e4m3, Style::gate_ends, 2069310814, {}},
-      {"parallax", {1, 31, 2, 2, 16, 1, 0}, Format::e5m2, Style::integers, 432867382, {}},
-  };
-  for (const CaseSpec& spec : cases) {
+  const Json rows = test_table("judge/false_alarms.json").at("residues");
+  for (const Json& row : rows) {
+    const CaseSpec spec = spec_from(row);
     Problem problem;
     const Expectation expectation = expected_on(spec, problem);
     for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
@@ -153,71 +149,21 @@ TEST(Expected, sums_count_what_draws_show) {
   }
 }
 
-/// A healthy kernel, in tiles of that name, and how many draws the judge asked for.
-struct HealthyCase {
-  CaseSpec spec;
-  std::string_view tile = {};
-  int draws = 0;
-};
-
-constexpr Format fp64 = Format::fp64;
-/// All of these were false alarms.
-const HealthyCase healthy_cases[] = {
-    // One element rounds among neighbours that are exact.
-    {{"mdn", {1, 33, 2, 1, 16, 16, 0}, fp64, Style::dyadic, 2294015051, {}}, "32"},
-    // A solve whose condition leaves even long doubles 6.8 sigma from the truth, of 7: what rounding adds is no fault.
-    {{"lla",
-      {1, 17, 1, 1, 8, 8, 0},
-      fp64,
-      Style::outlier_channels,
-      95991595,
-      {{"iterations", 9L}, {"lambda_mode", "max"}, {"solver", "cg"}, {"tolerance", "0.25"}}},
-     "64x64"},
-    // Draws are compared with what answers are compared with: the truth, and not the double next to it. Of sums over
-    // slices that no draw moves, and of truths that are on one side of their doubles.
-    {{"falcon3a", {1, 1, 2, 1, 1, 3, 0}, fp64, Style::nearly_parallel_keys, 4281607651, {}}, "16", 32},
-    {{"value_averaging", {1, 63, 2, 0, 8, 8, 0}, fp64, Style::cancelling_values, 2073990792, {}}},
-    {{"value_averaging", {1, 65, 2, 0, 8, 1, 0}, fp64, Style::nearly_parallel_keys, 2495894441, {}}},
-    {{"value_averaging", {1, 65, 2, 0, 16, 16, 0}, fp64, Style::dead_memory, 1060281744, {}}},
-    {{"mesanet", {1, 2, 2, 2, 2, 16, 0}, fp64, Style::subnormals, 2274523271, {}}, "16"},
-    {{"affine_linear_attention", {1, 17, 2, 1, 16, 16, 0}, fp64, Style::nearly_parallel_keys, 3430727836, {}}, "16"},
-    {{"linear_attention",
-      {1, 49, 2, 1, 2, 1, 0},
-      fp64,
-      Style::slow_writes,
-      485048677,
-      {{"normalization", "features"}}}},
-    // One rounding moves all elements of a slice, half of them to either side: nothing is left of the sum of their
-    // errors but what the summation rounds.
-    {{"retnet", {1, 1, 2, 1, 16, 16, 0}, Format::e5m2, Style::slow_writes, 2178716113, {{"head", 3L}}}},
-    {{"deltanet", {1, 1, 2, 1, 16, 8, 0}, Format::e4m3, Style::gate_ends, 1035765610, {}}},
-    {{"linear_attention",
-      {1, 1, 1, 1, 8, 16, 0},
-      Format::bf16,
-      Style::ill_conditioned,
-      1202000422,
-      {{"normalization", "count"}}},
-     "16"},
-    {{"parallax", {1, 70, 2, 1, 2, 8, 0}, Format::fp64, Style::dyadic, 3532293990, {{"causal", false}}}, "16x16", 32},
-    // In doubles, long ones too, these gradients are 0 or 2e-16, whichever order they are summed in; in truth, 1e-52.
-    // From 2e-16 no double leads there: the truth itself stands for the exact run.
-    {{"parallax", {1, 70, 4, 2, 8, 3, 0}, Format::e4m3, Style::dyadic, 3858601720, {}}, "32x32"},
-    {{"parallax", {1, 31, 2, 2, 8, 8, 0}, Format::e4m3, Style::dyadic, 501822499, {}}, "16x16"},
-    {{"softmax_attention", {1, 63, 2, 2, 5, 16, 0}, Format::e5m2, Style::integers, 3788152833, {}}, "16x16"},
-    // The exact run, too, loses the last place of an answer's largest number.
-    {{"falcon1", {1, 2, 2, 1, 8, 8, 0}, fp64, Style::integers, 3598420362, {{"ridge_coupling", "live"}}}, "32"},
-};
-
-/// No tensor of its own answer fails.
+/// No tensor of a healthy kernel's own answer fails, in the tiles of a row and with its draws. All of these were false
+/// alarms.
 TEST(Expected, healthy_kernels_raise_no_alarm) {
-  for (const auto& [spec, tile_name, asked] : healthy_cases) {
+  const Json rows = test_table("judge/false_alarms.json").at("healthy");
+  for (const Json& row : rows) {
+    const CaseSpec spec = spec_from(row);
+    const std::string tile_name = row.value("tile", std::string());
     const Room& room = listed_room(spec.mechanism);
     const Problem problem = room.make(spec);
     const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
-    const auto tile = tile_name.empty() ? form.tiles.begin() : std::ranges::find(form.tiles, tile_name);
+    const auto tile =
+        tile_name.empty() ? form.tiles.begin() : std::ranges::find(form.tiles, std::string_view(tile_name));
     ASSERT_NE(tile, form.tiles.end()) << tile_name;
     const KernelUnderTest kernel{&form, spec.precision, static_cast<int>(tile - form.tiles.begin()), 1};
-    const int draws = asked == 0 ? default_draws : asked;
+    const int draws = row.value("draws", default_draws);
     const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, draws, false_alarm_rate / 2);
     for (std::size_t t = 0; t < expectation.tensors.size(); ++t) {
       const auto& [name, expected] = expectation.tensors[t];

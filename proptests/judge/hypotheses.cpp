@@ -16,6 +16,7 @@
 #include "judge/hypotheses/scene.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/core/share.hpp"
+#include "proptests/core/table.hpp"
 #include "proptests/oracles/bench.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -379,118 +380,20 @@ TEST(Causes, name_mistakes) {
   EXPECT_GE(named, (95 * tried + 99) / 100);
 }
 
-/// The right names of each mutant, with the words that every sentence on it must have.
-const std::multimap<std::string, std::string> right_names = {
-    {"accumulator_not_rescaled", "not rescaled when the maximum grows"},
-    {"added_to_stale_memory", "2 times the right values"},
-    {"adjoint_not_decayed", "the state's gradient not decayed"},
-    {"all_zero", "nothing was written"},
-    {"backward_from_zero_state", "(the sequence starts from zero)"},
-    {"bandwidth_applied_by_caller_too", "the scale applied twice"},
-    {"bandwidth_of_value_dim", "the bandwidth of the values' width"},
-    {"beta_applied_by_caller_too", "beta multiplied into v"},
-    {"beta_doubled", "beta doubled"},
-    {"beta_gradient_of_logit", "the gradient of beta's logit"},
-    {"beta_of_column", "with beta of their column"},
-    {"beta_of_first_channel", "beta of the first channel"},
-    {"carried_key_of_this_token", "rows taken from others"},
-    {"causal_dropped", "the causal mask missing"},
-    {"cotangent_of_gram_ignored", "ignored"},
-    {"cotangent_of_means_ignored", "d_final_mean_"},
-    {"cotangent_of_momentum_ignored", "d_final_momentum ignored"},
-    {"d_initial_state_missing", "nothing was written"},
-    {"d_initial_state_of_next_head", "heads permuted"},
-    {"d_initial_state_transposed", "transposed"},
-    {"d_without_beta", "owes the softmax weights missing"},
-    {"denominator_not_rescaled", "the row's sum of earlier tiles not rescaled"},
-    {"dk_one_head_of_group", "of the first head of each group"},
-    {"dk_one_token_late", "a token late"},
-    {"dk_without_probe", "what the probe owes d_k (dt^T rho) missing"},
-    {"dk_without_read", "by reading the state"},
-    {"dlog_decay_without_state", "off by one number in each chunk"},
-    {"dlog_decay_without_state", "<S, dS>"},
-    {"dq_and_dk_exchanged", "d_k and d_q exchanged"},
-    {"dq_unscaled", "without its scale"},
-    {"dq_without_scale", "4 times the right values"},
-    {"drho_sign", "the sign reversed"},
-    // In value averaging these are the same numbers.
-    {"dv_without_later_reads", "what the chunk's state owes d_v missing"},
-    {"dv_without_own_row", "a token early"},
-    {"dv_without_probe", "d_v of the softmax weights"},
-    {"eta_and_beta_exchanged", "beta and eta exchanged"},
-    {"exp2_without_log2e", "2^s for e^s"},
-    {"final_cotangent_dropped", "d_final_"},
-    {"final_states_exchanged", "final_momentum and final_state exchanged"},
-    {"gain_1_01", "1.01 times the right values"},
-    {"gate_cumulated", "prefix sums of log_decay"},
-    {"gate_exponentiated_twice", "exp(-exp(log_decay))"},
-    {"gate_gradient_in_log2", "0.6931 times the right values (ln 2)"},
-    {"gate_gradient_of_decay", "the gradient of the decay itself"},
-    {"gate_gradient_shifted", "a token late"},
-    {"gate_in_log2", "multiplied by log2 e"},
-    {"gate_of_first_channel", "of the first channel"},
-    {"gate_of_next_head", "of the next head"},
-    {"gate_of_token_before", "a token late"},
-    {"half_of_gram_unwritten", "nothing was written there"},
-    {"head_and_token_strides_exchanged", "strides of tokens and heads exchanged"},
-    {"head_modulo", "h mod H_kv"},
-    {"heads_in_other_order", "heads permuted"},
-    {"initial_state_ignored", "initial_state ignored"},
-    {"kv_head_modulo", "h mod H_kv"},
-    {"lambda_gradient_sign", "the sign reversed"},
-    {"lambda_of_first_token", "lambda of the first token"},
-    {"decay_index_of_errors", "without the gate of their row's token"},
-    {"decay_index_of_read", "decayed by one token too few"},
-    {"few_steps", "steps of conjugate gradients from zero"},
-    {"last_channel_unwritten", "numbers zero: nothing was written there"},
-    {"last_channel_unwritten", "the last column was not written"},
-    {"last_head_is_first", "heads taken from others"},
-    {"last_head_of_group", "of the last head of each group"},
-    {"last_row_of_gradients_unwritten", "the last row was not written"},
-    {"last_row_of_gradients_unwritten", "nothing was written"},
-    {"last_split_dropped", "the last, partial tile of keys left out"},
-    {"mask_aligned_at_the_top", "the mask aligned with the first key"},
-    {"mask_one_key_less", "the mask one key short"},
-    {"mask_one_key_more", "the mask one key long"},
-    {"mean_over_group", "0.5 times the right values"},
-    {"mean_term_dropped", "the mean of the probe's scores missing"},
-    {"merge_without_rescale", "not rescaled when the maximum grows"},
-    {"momentum_gate_of_token_before", "log_mu a token late"},
-    {"one_head_of_group", "of the first head of each group"},
-    {"one_row_unwritten", "nothing was written"},
-    {"one_row_unwritten", "the last row was not written"},
-    {"own_value_unread", "v a token late"},
-    {"row_of_tile_before", "rows taken from others"},
-    {"rows_exchanged", "rows permuted"},
-    {"scale_applied_by_caller_too", "the scale applied twice"},
-    {"scale_forgotten", "the scale missing"},
-    {"scale_of_value_dim", "1.155 times the right values"},
-    {"scale_of_value_dim", "the scale of the values' width"},
-    {"scale_twice", "the scale applied twice"},
-    {"scale_twice", "2 times the right values"},
-    {"scores_exclude_self", "the token's own write"},
-    {"seam_gradient_dropped", "the state's gradient not carried"},
-    {"seam_state_dropped", "the state not carried from chunk to chunk"},
-    {"seam_token_not_written", "nothing was written there"},
-    {"sign_of_one_head", "the sign reversed in head"},
-    {"solve_gradient_sign", "with the wrong sign"},
-    {"state_before_last_tile", "before the last 11 tokens"},
-    {"state_before_last_token", "before the last token's write"},
-    {"state_not_carried", "every chunk starting from initial_state"},
-    {"state_of_next_head", "of the next head"},
-    {"state_read_transposed", "read transposed"},
-    {"state_written_transposed", "transposed"},
-    {"tail_cotangent_dropped", "d_final_tail_"},
-    {"tail_dropped", "before the last 11 tokens"},
-    {"tail_tile_dropped", "the last, partial tile of keys left out"},
-    {"values_of_token_before", "v a token late"},
-};
+/// The right names of each mutant, words that a sentence on it has. In value averaging those of dv_without_later_reads
+/// and of dv_without_own_row are of the same numbers.
+const Json& right_names() {
+  static const Json names = test_table("judge/right_names.json");
+  return names;
+}
 
 bool may_be_said(const std::string& mutant, const std::string& sentence) {
   // A formula with one operation made otherwise has answered what the mutant answered: it says so itself.
   if (sentence.find("looks like the formula with") != std::string::npos) return true;
-  const auto [first, last] = right_names.equal_range(mutant);
-  return std::any_of(first, last, [&](const auto& name) { return sentence.find(name.second) != std::string::npos; });
+  const auto names = right_names().find(mutant);
+  if (names == right_names().end()) return false;
+  return std::any_of(names->begin(), names->end(),
+                     [&](const Json& name) { return sentence.find(name.get<std::string>()) != std::string::npos; });
 }
 
 /// Counts of the mutants of one room's form, and of the names given to them.
@@ -582,8 +485,8 @@ TEST(Causes, are_named_together_where_one_tensor_has_both) {
     for (double& b : p.inputs.at("beta").data) b *= 2;
   });
   const std::string said = told_of(bench, answer).text();
-  EXPECT_NE(said.find("scale missing"), std::string::npos) << said;
-  EXPECT_NE(said.find("beta doubled"), std::string::npos) << said;
+  expect_said(said, "scale missing");
+  expect_said(said, "beta doubled");
 }
 
 /// Where other heads are right, a sign still says more than a number for every row.
@@ -592,8 +495,7 @@ TEST(Causes, say_the_sign_of_a_head) {
   Answer answer = bench.call().healthy();
   std::vector<double>& d_q = answer.gradients.at("q").data;
   for (std::size_t i = d_q.size() / 2; i < d_q.size(); ++i) d_q[i] *= -1;
-  const std::string said = told_of(bench, answer).text();
-  EXPECT_NE(said.find("the sign reversed in key/value head 1"), std::string::npos) << said;
+  expect_named(bench, answer, "the sign reversed in key/value head 1");
 }
 
 TEST(Causes, begin_with_the_first_output) {

@@ -153,8 +153,7 @@ const AttentionCase attention_cases[] = {
 
 TEST(CausesInAttention, name_mistakes_of_tiles_and_probes) {
   for (const AttentionCase& c : attention_cases) {
-    const std::string said = told_of_one(bench_with(c.room, c.square), c.kernel, c.tensor).text();
-    expect_said(said, c.named);
+    expect_said(told_of_one(bench_with(c.room, c.square), c.kernel, c.tensor).text(), c.named);
   }
 }
 
@@ -174,7 +173,7 @@ TEST(CausesInAttention, name_another_number_in_each_row) {
   };
   attend(bench.problem, {.of_scores = of_thirds}, wrong);
   answer.gradients.at("q") = wrong.gradients.at("q"), answer.gradients.at("k") = wrong.gradients.at("k");
-  expect_said(told_of(bench, answer).text(), "d_q and d_k: looks like another number for D = <d_o, o> in each row");
+  expect_named(bench, answer, "d_q and d_k: looks like another number for D = <d_o, o> in each row");
 }
 
 /// Neither explains o by itself, and a form by tiles asks no room: it must be the room.
@@ -194,7 +193,7 @@ TEST(CausesInAttention, name_a_slip_of_tiles_beside_another_convention) {
         for (int c = 0; c < v.shape[2]; ++c) number_at(o, h, t, c) += weight(j) / sum * number_at(v, shared, j, c);
     }
   answer.outputs.at("o") = o;
-  expect_said(told_of(bench, answer).text(), ", and masked scores counted as 0");
+  expect_named(bench, answer, ", and masked scores counted as 0");
 }
 
 /// The same cause would explain d_k, too, and d_k is right.

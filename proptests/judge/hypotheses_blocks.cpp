@@ -229,7 +229,7 @@ TEST(CausesInBlocks, name_what_lies_in_the_place_of_others) {
   for (const auto& [change, named] : cases) {
     Answer answer = bench.call().healthy();
     change(answer.outputs.at("o"));
-    expect_said(said_of(bench, answer), named);
+    expect_named(bench, answer, named);
   }
 }
 
@@ -252,7 +252,7 @@ TEST(CausesInBlocks, name_a_gradient_without_one_of_its_parts) {
         decay *= std::exp(number_at(p.inputs.at("log_decay"), h, j));
       }
     }
-  expect_said(said_of(bench, answer), "what the chunk's state owes d_q missing (chunks of 16)");
+  expect_named(bench, answer, "what the chunk's state owes d_q missing (chunks of 16)");
 }
 
 TEST(CausesInBlocks, name_what_a_sum_over_a_chunk_lacks) {
@@ -262,7 +262,7 @@ TEST(CausesInBlocks, name_what_a_sum_over_a_chunk_lacks) {
   const int T = dg.shape[1];
   for (std::size_t i = 0; i < dg.data.size(); ++i)
     dg.data[i] += static_cast<double>(i / static_cast<std::size_t>(T) + 1 + i % static_cast<std::size_t>(T) / chunk);
-  expect_said(said_of(bench, answer), "off by one number in each chunk of 16 tokens");
+  expect_named(bench, answer, "off by one number in each chunk of 16 tokens");
 }
 
 /// d_k of mamba2: D_t v_t of every head, with D_t = scale q_t d_o_t^T + e^g D_{t+1}. The next chunk's part of D is
@@ -303,7 +303,7 @@ TEST(CausesInChunkGradients, name_what_the_next_state_owes_keys_undecayed) {
   answer.gradients.at("k") = keys_owed(bench.problem, [](double decay) { return decay; });
   ASSERT_FALSE(told_of(bench, answer).fails) << said_of(bench, answer);
   answer.gradients.at("k") = keys_owed(bench.problem, [](double) { return 1.0; });
-  expect_said(said_of(bench, answer), "what the next state owes d_k not decayed to the chunk's end (chunks of 16)");
+  expect_named(bench, answer, "what the next state owes d_k not decayed to the chunk's end (chunks of 16)");
 }
 
 TEST(CausesInChunkGradients, name_what_the_first_chunk_alone_does_not_owe) {
@@ -314,7 +314,7 @@ TEST(CausesInChunkGradients, name_what_the_first_chunk_alone_does_not_owe) {
     if (i / d_o.shape[2] % d_o.shape[1] < chunk) d_o.data[static_cast<std::size_t>(i)] = 0;
   Answer answer = bench.call().healthy();
   answer.gradients.at("initial_state") = hypotheses::answer_of(bench.room, p).at("d_initial_state");
-  expect_said(said_of(bench, answer), "what o owes the state (q^T d_o) missing (chunks of 16, in the first one alone)");
+  expect_named(bench, answer, "what o owes the state (q^T d_o) missing (chunks of 16, in the first one alone)");
 }
 
 TEST(CausesInChunkGradients, name_gates_that_are_summed_otherwise) {
@@ -364,7 +364,7 @@ TEST(CausesInChunkGradients, name_beta_of_values_without_their_error) {
       }
     }
   }
-  expect_said(said_of(bench, answer), "d_beta of v, not of the error v - k S (chunks of 16)");
+  expect_named(bench, answer, "d_beta of v, not of the error v - k S (chunks of 16)");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "language/program/mutants.hpp"
 #include "language/room.hpp"
 #include "proptests/oracles/bench.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay {
 namespace {
@@ -105,9 +106,8 @@ TEST(CausesInInputs, name_what_is_read_otherwise) {
       const Array given = x;
       read_rows(x, reading.f(given));
     });
-    const std::string said = told_of(bench, answer).text();
-    EXPECT_NE(said.find(reading.named), std::string::npos)
-        << reading.room << ": " << reading.named << "; said: " << said;
+    SCOPED_TRACE(reading.room);
+    expect_named(bench, answer, reading.named);
   }
 }
 
@@ -120,7 +120,7 @@ TEST(CausesInInputs, name_what_heads_share_of_another_head) {
       std::rotate(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
     }
   });
-  expect_said(told_of(bench, answer).text(), "what heads share read of the next key/value head");
+  expect_named(bench, answer, "what heads share read of the next key/value head");
 }
 
 /// o and final_state of mamba2 whose states do not decay from one chunk to the next.
@@ -157,9 +157,7 @@ TEST(CausesInInputs, name_mistakes_in_chunks_of_any_size) {
   for (const int size : {16, 23, 30}) {
     Answer answer = bench.call().healthy();
     answer_with_undecayed_states(bench.problem, size, answer.outputs);
-    const std::string said = told_of(bench, answer).text();
-    const std::string named = "the state not decayed from chunk to chunk (chunks of " + std::to_string(size) + ")";
-    EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
+    expect_named(bench, answer, text("the state not decayed from chunk to chunk (chunks of ", size, ")"));
   }
 }
 

@@ -13,11 +13,6 @@
 namespace assay {
 namespace {
 
-void expect_named(const Bench& bench, const Answer& answer, const std::string& named) {
-  const std::string said = told_of(bench, answer).text();
-  EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
-}
-
 TEST(CausesInPlaces, name_a_gain_of_some_channels_and_of_some_rows) {
   const Bench& bench = bench_for("gated_deltanet");
   Answer columns = bench.call().healthy(), rows = columns;

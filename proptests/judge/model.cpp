@@ -136,6 +136,27 @@ TEST(Model, does_not_depend_on_threads) {
     for (const auto& [name, array] : one.drawn[k]) EXPECT_EQ(array.data, two.drawn[k].at(name).data) << name;
 }
 
+/// Gradients of one number have a term for each group of heads that share keys, however the room is drawn.
+TEST(Model, numbers_that_heads_add_up_have_terms) {
+  struct Number {
+    std::string room, gradient;
+    int shared_heads;
+  };
+  for (const auto& [name, gradient, shared] :
+       {Number{"softmax_attention", "d_bandwidth", 2}, Number{"mesanet", "d_lambda", 0}}) {
+    const Shape shape{2, 12, 4, shared, 4, 4, 0};
+    const Problem problem = listed_room(name).make({name, shape, Format::bf16, Style::normal, 3, {}});
+    const ModelRuns runs = model_runs(problem, Format::bf16, 3, 1);
+    for (std::size_t k = 0; k < runs.drawn.size(); ++k) {
+      const std::vector<double>& terms = runs.terms[k].at(gradient);
+      EXPECT_EQ(terms.size(), static_cast<std::size_t>(shape.shared())) << name;
+      double sum = 0, size = 0;
+      for (const double term : terms) sum += term, size += std::fabs(term);
+      EXPECT_NEAR(runs.drawn[k].at(gradient).data.at(0), sum, shape.own() * spacing(Format::fp32, size)) << name;
+    }
+  }
+}
+
 struct Judged {
   std::string tensor;
   Judgement judgement;

@@ -162,6 +162,39 @@ TEST(Spread, limits_raise_false_alarms_no_more_often_than_stated) {
   }
 }
 
+/// Draws of a sum whose terms are known, too, of sigmas that fall by a ratio from one to the next. How often an error
+/// of the true sigma is beyond a limit is worked out for each, far into the tails.
+TEST(Spread, of_a_sum_is_known_by_its_terms) {
+  struct Sum {
+    std::size_t draws, terms;
+  };
+  for (const Sum& sum : {Sum{8, 8}, Sum{16, 2}, Sum{16, 8}})
+    for (const double ratio : {1.0, 0.8})
+      for (const double sigmas : {3.0, 4.5, 6.0}) {
+        constexpr int trials = 2000;
+        Noise random(7);
+        double beyond = 0, by_terms = 0, alone = 0;
+        for (int t = 0; t < trials; ++t) {
+          std::vector<std::vector<double>> sums(sum.draws, {0}), each(sum.draws);
+          double variance = 0;
+          for (std::size_t i = 0; i < sum.terms; ++i) {
+            const double sigma = std::pow(ratio, i);
+            variance += sigma * sigma;
+            for (std::size_t k = 0; k < sum.draws; ++k)
+              each[k].push_back(sigma * random.normal()), sums[k][0] += each[k].back();
+          }
+          const auto limit = [&](const std::vector<std::vector<double>>& terms) {
+            const Spread spread = spread_of(sums, std::vector<double>{0}, {1, 1, 1}, Format::fp64, 1, terms);
+            return equivalent_sigmas(sigmas, spread.freedom[0]) * spread.sigma[0] / std::sqrt(variance);
+          };
+          const double known = limit(each);
+          beyond += std::erfc(known / std::sqrt(2.0)) / trials, by_terms += known, alone += limit({});
+        }
+        EXPECT_LE(beyond, std::erfc(sigmas / std::sqrt(2.0))) << sum.draws << " draws of " << sum.terms << ' ' << ratio;
+        EXPECT_LT(by_terms, alone);
+      }
+}
+
 TEST(Spread, equivalent_sigmas_are_students) {
   for (const double freedom : {11.0, 20.0, 50.0, 300.0, 1e5}) {
     const boost::math::students_t student(freedom);

@@ -15,7 +15,7 @@
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
-#include "proptests/core/planted_room.hpp"
+#include "proptests/core/witness.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/language/random_problem.hpp"
 #include "reference/core/rounding.hpp"
@@ -130,7 +130,7 @@ TEST(ProgramAnswers, AreThoseOfTheRooms) {
       const CaseSpec spec{
           .mechanism = twin.room, .shape = {1, 5, 2, 0, 3, 2, 0}, .style = style, .params = twin.params};
       Problem problem = room.make(spec);
-      auto expected = planted_room(twin.room).enclosed(problem);
+      auto expected = witness_of(twin.room).enclosed(problem);
       ASSERT_TRUE(expected) << twin.room;
       if (expected->gradients.empty()) expected->gradients = room.enclosed(problem)->gradients;
       problem.mechanism = room_of(twin.program).name;
@@ -147,7 +147,7 @@ TEST(ProgramAnswers, AreThoseOfTheRooms) {
 }
 
 TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : samples()) {
     const Room& room = room_of(sample.name);
     RandomBits random{7, 0};
     const Problem problem = random_problem(room, program_of(room), random);
@@ -158,7 +158,7 @@ TEST(ProgramAnswers, HaveTheGradientsThatDualNumbersSay) {
 
 /// Every tier against the enclosures: words keep their bounds, the others their digits.
 TEST(ProgramAnswers, AreTheSameInEveryTier) {
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : samples()) {
     const Room& room = room_of(sample.name);
     RandomBits random{11, 0};
     const Problem problem = random_problem(room, program_of(room), random);
@@ -402,7 +402,7 @@ TEST(ProgramAnswers, HaveGradientsOfWhatIsNotSelected) {
 
 /// States that are computed again are the same bits, forward and backward, in order and reversed.
 TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : samples()) {
     const Room& room = room_of(sample.name);
     RandomBits random{5, 0};
     const Problem problem = random_problem(room, program_of(room), random);

@@ -14,7 +14,7 @@ namespace assay::language {
 namespace {
 
 TEST(Programs, HaveTheDigestsOfTheFirstImplementation) {
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : samples()) {
     const Program program = load_program(path_of(sample.name));
     EXPECT_EQ(program.digest(), sample.digest) << sample.name;
     // Its contractions did not absorb.
@@ -25,7 +25,7 @@ TEST(Programs, HaveTheDigestsOfTheFirstImplementation) {
 }
 
 TEST(Programs, AreTheirOwnCanonicalForm) {
-  for (const Sample& sample : samples)
+  for (const Sample& sample : samples())
     for (const Program& program : {load_program(path_of(sample.name)), gradient_of(load_program(path_of(sample.name)))})
       EXPECT_EQ(canonical(*program.body)->text, program.body->text) << sample.name;
 }
@@ -133,7 +133,7 @@ std::string damaged(std::string text, std::mt19937_64& random) {
 TEST(Programs, SurviveDamage) {
   std::mt19937_64 random(20261122);
   int read = 0, refused = 0;
-  for (const Sample& sample : samples) {
+  for (const Sample& sample : samples()) {
     const std::string right = text_of_file(path_of(sample.name));
     for (int i = 0; i < 400; ++i) {
       const std::string text = damaged(right, random);

@@ -387,11 +387,11 @@ std::vector<std::pair<std::string, std::string>> carried_through(const Problem& 
   return names;
 }
 
-/// Whether `name` is the gradient of a number that no input holds.
-bool is_derived(const Room& room, std::string_view name) {
+/// Whether `name` is the gradient of a number of all tokens, which the room may have worked out.
+bool is_of_all_tokens(const Room& room, std::string_view name) {
   const auto inputs = room.inputs();
   return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& r) {
-    return r.field.place == Field::Place::derived && name == text("d_", r.field.name);
+    return r.field.missing == Field::Missing::worked_out && name == text("d_", r.field.name);
   });
 }
 
@@ -436,7 +436,7 @@ void segments_concatenate(const Subject& s, const LawCase& c) {
     for (auto& [name, array] : joined) {
       if (name.starts_with("final_")) {
         array = b.at(name);
-      } else if (is_derived(s.room, name)) {  // one number for all tokens
+      } else if (is_of_all_tokens(s.room, name)) {
         for (std::size_t i = 0; i < array.data.size(); ++i) array.data[i] = a.at(name).data[i] + b.at(name).data[i];
       } else if (!is_of_tokens(name)) {
         array = a.at(name);

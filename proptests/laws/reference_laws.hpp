@@ -1,15 +1,13 @@
 #pragma once
-// Laws of references: what a room's oracle obeys whatever its kernels do. A law takes a room, healthy or with a fault
-// planted, and a problem, and answers what is violated, or "". All compare in 100 digits.
-#include <gtest/gtest.h>
-
+// Laws of references: what a room's oracle obeys whatever its kernels do. A law takes a room and a problem, and answers
+// what is violated, or "". All compare in 100 digits.
 #include <string>
 #include <vector>
 
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "proptests/core/index.hpp"
-#include "proptests/core/planted_room.hpp"
+#include "proptests/core/witness.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay::laws {
@@ -73,23 +71,4 @@ std::string is_its_reference(const Room& room, const Problem& problem);
 /// The first case that violates the law, and how; "" if none does.
 std::string first_violation(const Room& room, ReferenceLaw law);
 
-struct PlantedReferenceFault {
-  std::string_view room, fault;
-  friend std::ostream& operator<<(std::ostream& os, const PlantedReferenceFault& f) {
-    return os << f.room << ":" << f.fault;
-  }
-};
-/// Its test says that the fault makes another reference; rooms instantiate it.
-class ReferenceFaults : public ::testing::TestWithParam<PlantedReferenceFault> {};
-
-std::vector<PlantedReferenceFault> reference_faults(std::string_view room);
-
-/// Where the room is no longer its reference; "" if the fault changes nothing.
-std::string conviction(const PlantedReferenceFault& fault);
-
 }  // namespace assay::laws
-
-/// One test a planted fault, `room/ReferenceFaults.is_found/fault`; in the namespace above.
-#define ASSAY_FINDS_ITS_FAULTS(mechanism)                                                                 \
-  INSTANTIATE_TEST_SUITE_P(mechanism, ReferenceFaults, ::testing::ValuesIn(reference_faults(#mechanism)), \
-                           [](const auto& fault) { return std::string(fault.param.fault); });

@@ -57,7 +57,7 @@ TEST(BadInputs, are_of_the_kinds_that_rooms_have) {
       {"gla", "log gates: log_decay; optional: initial_state; shared: q k"},
       {"kda", "log gates: log_decay; optional: initial_state; shared: q k"},
       {"mamba2", "log gates: log_decay; optional: initial_state; shared: q k"},
-      {"retnet", "log gates:; optional: initial_state; shared: q k"},
+      {"retnet", "log gates: log_decay; optional: initial_state log_decay; shared: q k"},
       {"linear_attention", "log gates:; optional: initial_state initial_normalizer; shared: q k"},
       {"mdn", "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p"},
       {"mdn_front_end", "log gates: log_alpha log_mu; optional: initial_state initial_momentum log_d; shared: q k"},

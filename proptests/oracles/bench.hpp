@@ -104,5 +104,9 @@ inline Told told_of(const Bench& bench, const Answer& answer) {
   told.first = first_wrong(bench.room, bench.spec.shape.batch, suspects);
   return told;
 }
+/// Expects these words among what is said of an answer.
+inline void expect_named(const Bench& bench, const Answer& answer, const std::string& named) {
+  expect_said(told_of(bench, answer).text(), named);
+}
 
 }  // namespace assay

@@ -88,10 +88,9 @@ class SuiteRun : public CliFiles {
     for (const Mutant& mutant : form.mutants) {
       if (planted == 2) break;
       plant(1, std::string(mutant.name));
-      Json all = Json::parse(suite(args, {"--case", "1", "--contract", "bf16"}).out);
+      Json all = Json::parse(suite(args, {"--case", "1", "--case", "2", "--contract", "bf16"}).out);
       if (all["passed"].get<bool>()) continue;
       ++planted;
-      all = Json::parse(suite(args, {"--case", "1", "--case", "2", "--contract", "bf16"}).out);
       EXPECT_EQ(all["cases"][0]["verdict"], "FAIL") << mutant.name;
       EXPECT_EQ(all["cases"][1]["verdict"], "PASS") << mutant.name;
     }
@@ -153,6 +152,7 @@ TEST(SuiteTable, visits_every_range) {
     for (const RoomFacts::Ranked& input : room.inputs())
       for (const Range& range : all_ranges) {
         if (input.field.place != Field::Place::input || input.field.domain != range.domain) continue;
+        if (input.field.missing == Field::Missing::worked_out) continue;  // no suite gives it
         const auto is_inside = [&](double x) { return range.least <= x && x <= range.most; };
         EXPECT_TRUE(std::ranges::any_of(seen[std::string(input.field.name)], is_inside))
             << room.name << ' ' << input.field.name << " from " << range.least << " to " << range.most;

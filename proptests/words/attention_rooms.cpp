@@ -5,11 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "oracles/rooms/lla_engine.hpp"
-#include "oracles/rooms/parallax_engine.hpp"
-#include "oracles/rooms/parallax_gate_engine.hpp"
-#include "oracles/rooms/softmax_attention_engine.hpp"
+#include "oracles/rooms/engines.hpp"
 #include "proptests/words/held.hpp"
+#include "reference/lla.hpp"
+#include "reference/parallax.hpp"
+#include "reference/parallax_gate.hpp"
+#include "reference/softmax_attention.hpp"
 
 namespace assay {
 namespace {

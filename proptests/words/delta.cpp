@@ -23,15 +23,14 @@ struct GradientData : DeltaData {
     Random random(c.seed + 1);
     cotangent_o = random.normals(c.T * c.V);
     if (c.seed % 2 == 0) cotangent_state = random.normals(c.K * c.V);
-    problem.p = {};
     cotangent = {cotangent_o, cotangent_state};
   }
   std::vector<double> cotangent_o, cotangent_state;
   DeltaCotangent cotangent;
 };
 
-/// The recurrence as delta-family.md writes it, forward and back, every state kept. Gradients are of steps that predict
-/// by k; `before` is that of the initial state.
+/// The recurrence as delta-family.md writes it, forward and back, every state kept; `before` is the gradient of the
+/// initial state.
 struct Exact {
   std::vector<Mp100> o, final_state, q, k, v, beta, log_decay, before;
 
@@ -45,7 +44,6 @@ struct Exact {
         before(x.keys * x.values) {
     const std::size_t T = x.steps, K = x.keys, V = x.values;
     const bool by_step = x.log_decay.size() == T;
-    const std::span<const double> p = x.p.empty() ? x.k : x.p;
     const Mp100 scale = 1 / sqrt(Mp100(K));
     std::vector<Mp100> alpha(T * K, 1);
     for (std::size_t i = 0; i < alpha.size() && !x.log_decay.empty(); ++i) {
@@ -61,7 +59,7 @@ struct Exact {
         Mp100& r = e[t * V + j];
         r = x.v[t * V + j];
         for (std::size_t i = 0; i < K && x.error != DeltaError::none; ++i)
-          r -= p[t * K + i] * S[t][i * V + j] * (x.error == DeltaError::decayed ? alpha[t * K + i] : Mp100(1));
+          r -= x.k[t * K + i] * S[t][i * V + j] * (x.error == DeltaError::decayed ? alpha[t * K + i] : Mp100(1));
         for (std::size_t i = 0; i < K; ++i) {
           next[i * V + j] = alpha[t * K + i] * S[t][i * V + j] + x.beta[t] * r * x.k[t * K + i];
           o[t * V + j] += scale * next[i * V + j] * x.q[t * K + i];
@@ -112,14 +110,6 @@ std::array<const Certified*, 8> all_of(const DeltaGradients& d) {
 constexpr const char* tensor_names[] = {"o", "final_state", "q", "k", "v", "beta", "log_decay", "initial_state"};
 constexpr std::size_t of_v = 4;
 
-/// A problem that the way back is for.
-DeltaCase gradient_case() {
-  DeltaCase c = *delta_cases();
-  c.prediction = false;
-  if (c.error == DeltaError::undecayed && c.decay == DeltaDecay::per_channel) c.error = DeltaError::decayed;
-  return c;
-}
-
 /// The first number of `part` that lies outside of its bound, or "".
 std::string outside(const char* name, const Certified& part, const std::vector<Mp100>& truth) {
   if (part.bound.size() != truth.size()) return text(name, ": ", part.bound.size(), " numbers");
@@ -143,11 +133,10 @@ std::string outside(const GradientData& data, int words) {
 }
 
 ASSAY_PROPERTY(WordsDelta, EveryBoundHoldsAgainstExactArithmetic) {
-  const GradientData data(gradient_case());
+  const GradientData data(*delta_cases());
   for (int words = 2; words <= 4; ++words) RC_ASSERT(outside(data, words) == "");
 }
 
-/// Steps that predict by other keys, and decays by channel after an undecayed error, have no way back.
 ASSAY_PROPERTY(WordsDelta, EveryBoundOfTheWayForwardHolds) {
   const DeltaData data(*delta_cases());
   const Exact exact(data.problem);
@@ -188,13 +177,13 @@ TEST(WordsDelta, ErrorsOfAForgottenStateTravelOn) {
   constexpr std::size_t T = 12, K = 4, V = 8;
   Random random(6);
   std::vector<double> q = random.normals(T * K), v = random.normals(T * V), k(T * K), initial = random.normals(K * V);
-  std::vector<double> log_decay(T, 0), beta(T, 0), none;
+  std::vector<double> log_decay(T, 0), beta(T, 0);
   for (double& x : initial) x = std::ldexp(x, 64);
   for (std::size_t t = 0; t < T; ++t) {
     if (t < K) log_decay[t] = -0.1, beta[t] = 1;
     for (std::size_t i = 0; i < K; ++i) k[t * K + i] = ((t & i & 1) ^ (t >> 1 & i >> 1 & 1)) != 0 ? -0.5 : 0.5;
   }
-  const DeltaProblem problem{T, K, V, q, k, v, none, beta, log_decay, initial, DeltaError::decayed, reciprocal_sqrt(K)};
+  const DeltaProblem problem{T, K, V, q, k, v, beta, log_decay, initial, DeltaError::decayed, reciprocal_sqrt(K)};
   const DeltaAnswer got = delta_forward(problem, {2, 1, best_isa()});
   const Exact exact(problem);
   for (std::size_t i = 6 * V; i < T * V; ++i) {
@@ -207,7 +196,7 @@ TEST(WordsDelta, ErrorsOfAForgottenStateTravelOn) {
 
 TEST(WordsDelta, OverflowIsNoProof) {
   const std::vector<double> k(400, 0x1p100), v(400, 1), none;
-  const DeltaProblem problem{400, 1, 1, k, k, v, none, none, none, none, DeltaError::decayed};
+  const DeltaProblem problem{400, 1, 1, k, k, v, none, none, none, DeltaError::decayed};
   const DeltaAnswer got = delta_forward(problem, {2, 1, best_isa()});
   EXPECT_TRUE(std::isinf(got.o.bound.back()));
 }
@@ -348,14 +337,12 @@ TEST(WordsDeltaGradients, ErrorsOfAnErasedCotangentTravelOn) {
   }
 }
 
-TEST(WordsDeltaGradients, WhatTheWayBackIsNotForIsRefused) {
+TEST(WordsDelta, WhatTheEngineIsNotForIsRefused) {
   DeltaCase c = long_case(DeltaDecay::per_channel, DeltaError::undecayed);
   c.T = 4, c.V = 3;
   const GradientData data(c);
+  EXPECT_THROW(delta_forward(data.problem, {2, 1, best_isa()}), InputError);
   EXPECT_THROW(delta_backward(data.problem, data.cotangent, {2, 1, best_isa()}), InputError);
-  DeltaProblem predicted = data.problem;
-  predicted.log_decay = {}, predicted.p = data.q;
-  EXPECT_THROW(delta_backward(predicted, data.cotangent, {2, 1, best_isa()}), InputError);
   DeltaProblem plain = data.problem;
   plain.log_decay = {};
   const std::vector<double> short_one(11, 1);

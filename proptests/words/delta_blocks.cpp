@@ -58,7 +58,6 @@ struct Gradients : DeltaData {
   explicit Gradients(const DeltaCase& c) : DeltaData(c) {
     Random random(c.seed + 1);
     o = random.normals(c.T * c.V), state = random.normals(c.K * c.V);
-    if (c.error != DeltaError::none) problem.p = {};
   }
   std::vector<double> o, state;
 };

@@ -17,13 +17,13 @@ struct DeltaCase {
   DeltaDecay decay = DeltaDecay::none;
   DeltaError error = DeltaError::decayed;
   KeyStyle style = KeyStyle::normal;
-  bool prediction = false, expanding = false, initial = false;
+  bool expanding = false, initial = false;
   std::uint64_t seed = 0;
 
   friend std::ostream& operator<<(std::ostream& os, const DeltaCase& c) {
     return os << "T " << c.T << " K " << c.K << " V " << c.V << " decay " << static_cast<int>(c.decay) << " error "
-              << static_cast<int>(c.error) << " style " << static_cast<int>(c.style) << " p " << c.prediction
-              << " expanding " << c.expanding << " initial " << c.initial << " seed " << c.seed;
+              << static_cast<int>(c.error) << " style " << static_cast<int>(c.style) << " expanding " << c.expanding
+              << " initial " << c.initial << " seed " << c.seed;
   }
 };
 
@@ -33,7 +33,6 @@ struct DeltaData {
     const std::size_t decays = c.decay == DeltaDecay::none ? 0 : c.decay == DeltaDecay::per_step ? c.T : c.T * c.K;
     k = keys_in(c.style, c.T, c.K, random);
     q = random.normals(c.T * c.K), v = random.normals(c.T * c.V), beta = random.normals(c.T);
-    if (c.prediction) p = keys_in(c.style, c.T, c.K, random);
     if (c.initial) initial_state = random.normals(c.K * c.V);
     for (std::size_t t = 0; t < c.T; ++t) {
       double square = 0;
@@ -50,9 +49,9 @@ struct DeltaData {
                                       : -0.01 * (1 + random.real()));
     }
     problem = {
-        c.T, c.K, c.V, q, k, v, p, beta, log_decay, initial_state, c.error, reciprocal_sqrt(static_cast<double>(c.K))};
+        c.T, c.K, c.V, q, k, v, beta, log_decay, initial_state, c.error, reciprocal_sqrt(static_cast<double>(c.K))};
   }
-  std::vector<double> q, k, v, p, beta, log_decay, initial_state;
+  std::vector<double> q, k, v, beta, log_decay, initial_state;
   DeltaProblem problem;
 };
 
@@ -64,8 +63,8 @@ inline rc::Gen<DeltaCase> delta_cases() {
     c.V = *rc::gen::element<std::size_t>(1, 8, 11);
     c.decay = *rc::gen::element(DeltaDecay::none, DeltaDecay::per_step, DeltaDecay::per_channel);
     c.error = *rc::gen::element(DeltaError::none, DeltaError::undecayed, DeltaError::decayed);
+    if (c.error == DeltaError::undecayed && c.decay == DeltaDecay::per_channel) c.error = DeltaError::decayed;
     c.style = *rc::gen::elementOf(std::vector<KeyStyle>(std::begin(all_key_styles), std::end(all_key_styles)));
-    c.prediction = *rc::gen::arbitrary<bool>();
     c.expanding = *rc::gen::arbitrary<bool>();
     c.initial = *rc::gen::arbitrary<bool>();
     c.seed = *rc::gen::inRange<std::uint64_t>(0, 1u << 20);

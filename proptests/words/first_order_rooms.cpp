@@ -4,15 +4,16 @@
 
 #include <string>
 
-#include "oracles/rooms/deltanet_engine.hpp"
-#include "oracles/rooms/gated_deltanet_engine.hpp"
-#include "oracles/rooms/gla_engine.hpp"
-#include "oracles/rooms/kda_engine.hpp"
-#include "oracles/rooms/linear_attention_engine.hpp"
-#include "oracles/rooms/mamba2_engine.hpp"
+#include "oracles/rooms/engines.hpp"
 #include "proptests/core/share.hpp"
 #include "proptests/words/held.hpp"
 #include "reference/core/inputs.hpp"
+#include "reference/deltanet.hpp"
+#include "reference/gated_deltanet.hpp"
+#include "reference/gla.hpp"
+#include "reference/kda.hpp"
+#include "reference/linear_attention.hpp"
+#include "reference/mamba2.hpp"
 
 namespace assay {
 namespace {

@@ -49,7 +49,7 @@ std::vector<InWords> all_in_words() {
     const auto inputs = room->inputs();
     if (std::any_of(inputs.begin(), inputs.end(), [](const auto& r) { return r.field.name == "initial_state"; }))
       all.push_back(
-          {"in_slices", std::string(room->name), {1, 5, 10, groups_heads(inputs) ? 5 : 0, 3, 70, 0}, 8, normal});
+          {"of_many_channels", std::string(room->name), {1, 5, 10, groups_heads(inputs) ? 5 : 0, 3, 70, 0}, 8, normal});
   }
   return all;
 }

@@ -1,4 +1,5 @@
-"""The same function on numpy's arrays: what it gives is what its program gives, in doubles."""
+"""The same function on numpy's arrays: what it gives in doubles is what its program gives in many digits."""
+import decimal
 import random
 import unittest
 
@@ -6,7 +7,7 @@ import numpy as np
 import support
 from assay.language import MechanismError, const, mechanism, outer, scan, size
 from evaluate import evaluate
-from fields import Doubles
+from fields import PRECISE, decimals
 from test_gradients import drawn
 from test_messages import stepping, trace
 
@@ -21,15 +22,16 @@ def arrays_of(given):
 
 class Library(unittest.TestCase):
     def test_every_function_runs_on_arrays(self):
-        """The same operations in nearly the same order: a few roundings apart."""
+        """A few roundings apart."""
         for name, settings in support.variants():
             with self.subTest(name, **dict(settings)):
                 p, m = support.program(name, settings), support.library()[name]
                 given = drawn(p, random.Random(name), support.LENGTHS)
-                wanted = evaluate(p, {k: np.asarray(x, dtype=float) if np.ndim(x) else x for k, x in given.items()}, Doubles(), support.LENGTHS)
+                with decimal.localcontext(PRECISE):
+                    wanted = evaluate(p, given, decimals(), support.LENGTHS)
                 found = m(lengths=support.LENGTHS, **arrays_of(given), **dict(settings))
                 self.assertEqual(sorted(found), sorted(wanted))
-                for o, x in wanted.items():
+                for o, x in ((o, np.asarray(x, dtype=float)) for o, x in wanted.items()):
                     np.testing.assert_allclose(found[o], x, rtol=1e-12, atol=1e-13 * max(1, np.abs(x).max()), err_msg=o)
 
     def test_no_tokens(self):

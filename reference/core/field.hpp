@@ -52,8 +52,9 @@ constexpr std::string_view name_of(Axis a) {
 struct Field {
   /// Under `inputs`, a number under `params`, or worked out by the room from what is given.
   enum class Place { input, param, derived };
-  enum class Missing { error, zero, absent, rsqrt_key_dim };  ///< refused, zero, an empty tensor, K^{-1/2}
-  enum class Heads { own, shared };                           ///< one per output head, or one per group of them
+  /// Refused, zero, an empty tensor, K^{-1/2}, or an empty tensor that has a gradient: the room works its value out.
+  enum class Missing { error, zero, absent, rsqrt_key_dim, worked_out };
+  enum class Heads { own, shared };  ///< one per output head, or one per group of them
 
   std::string_view name;
   Domain domain;
@@ -76,6 +77,9 @@ struct Field {
   }
   constexpr Field or_rsqrt_key_dim() const {
     return with([](Field& f) { f.missing = Missing::rsqrt_key_dim; });
+  }
+  constexpr Field or_worked_out() const {
+    return with([](Field& f) { f.missing = Missing::worked_out; });
   }
   constexpr Field param() const {
     return with([](Field& f) { f.place = Place::param; });

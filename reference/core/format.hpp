@@ -11,11 +11,19 @@
 
 namespace assay {
 
-/// A binary floating-point format. `exact` rounds nothing: the site is switched off.
-enum class Format : unsigned char { exact, fp64, fp32, tf32, bf16, fp16, e4m3, e5m2 };
+/// A binary floating-point format, or integers of some bits. `exact` rounds nothing: the site is switched off.
+enum class Format : unsigned char { exact, fp64, fp32, tf32, bf16, fp16, e4m3, e5m2, e2m1, int8, int4 };
 
+/// The formats of single numbers: what a precision may be.
 inline constexpr Format all_formats[] = {Format::exact, Format::fp64, Format::fp32, Format::tf32,
                                          Format::bf16,  Format::fp16, Format::e4m3, Format::e5m2};
+/// Those that hold nothing but multiples of a scale, in the order of their enumerators.
+inline constexpr Format scaled_formats[] = {Format::e2m1, Format::int8, Format::int4};
+constexpr bool is_scaled(Format format) {
+  for (const Format scaled : scaled_formats)
+    if (format == scaled) return true;
+  return false;
+}
 
 /// Which of the two neighbours on the format's grid (subnormals included) a value goes to.
 enum class Rounding : unsigned char {
@@ -63,6 +71,13 @@ ASSAY_HOST_DEVICE constexpr FormatInfo info(Format format) {
       return {8, 3, -6, 8, 448.0, 0x1p-9, false, Overflow::saturate};
     case Format::e5m2:
       return {8, 2, -14, 15, 57344.0, 0x1p-16, true, Overflow::saturate};
+    case Format::e2m1:
+      return {4, 1, 0, 2, 6.0, 0.5, false, Overflow::saturate};
+    // Integers are numbers below the smallest normal one but for those of the last binade, which have their spacing, 1.
+    case Format::int8:
+      return {8, 6, 6, 6, 127.0, 1.0, false, Overflow::saturate};
+    case Format::int4:
+      return {4, 2, 2, 2, 7.0, 1.0, false, Overflow::saturate};
     case Format::exact:
     case Format::fp64:
       break;
@@ -95,6 +110,12 @@ ASSAY_HOST_DEVICE constexpr const char* name_of(Format format) {
       return "e4m3";
     case Format::e5m2:
       return "e5m2";
+    case Format::e2m1:
+      return "e2m1";
+    case Format::int8:
+      return "int8";
+    case Format::int4:
+      return "int4";
   }
   return "?";
 }
@@ -117,12 +138,37 @@ ASSAY_HOST_DEVICE constexpr const char* name_of(Overflow overflow) {
   return overflow == Overflow::saturate ? "saturate" : "ieee";
 }
 
-/// The format called `name`, as name_of spells it; nothing for any other word.
+/// The format of single numbers called `name`, as name_of spells it; nothing for any other word.
 constexpr std::optional<Format> format_from(std::string_view name) {
   for (const Format format : all_formats)
     if (name == name_of(format)) return format;
   return std::nullopt;
 }
+
+/// The format of a scale.
+enum class ScaleFormat : unsigned char {
+  fp32,
+  e4m3,
+  e8m0,  ///< powers of two: the smallest by which the largest number is in range
+};
+
+/// Blocks of an array [rows][columns] whose numbers are multiples of a scale: the block's largest number over the
+/// format's. Blocks are cut where the array ends.
+struct Blocks {
+  static constexpr int all = 1 << 30;
+  int rows = 0;       ///< of a block; 0: there are no blocks
+  int cols = 0;       ///< of a block
+  int leading = all;  ///< columns that have blocks; those behind keep their digits
+  int modulo = 0;     ///< rows r of a block share a scale where (r % modulo) / run is the same; 0: all do
+  int run = 1;
+  ScaleFormat scale = ScaleFormat::fp32;
+  bool two_level =
+      false;             ///< scales are multiples of one of their row, in fp32, which makes the largest fill its format
+  bool late = false;     ///< numbers are divided by what scales are before these are rounded
+  bool centred = false;  ///< the mean of all rows is taken off before, and kept
+  constexpr bool none() const { return rows == 0; }
+  friend constexpr bool operator==(const Blocks&, const Blocks&) = default;
+};
 
 /// The rounding mode called `name`, as name_of spells it; nothing for any other word.
 constexpr std::optional<Rounding> rounding_from(std::string_view name) {

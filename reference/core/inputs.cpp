@@ -46,6 +46,17 @@ constexpr StyleText style_texts[] = {
 };
 static_assert(std::size(style_texts) == std::size(all_styles));
 
+/// The words between commas.
+std::vector<std::string_view> split_at_commas(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    words.push_back(rest.substr(0, comma));
+    if (comma == std::string_view::npos) return words;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 using Row = std::span<double>;
 using ConstRow = std::span<const double>;
 
@@ -178,6 +189,7 @@ class Generator {
   Array input(const Field& field, int rank) const {
     Array array = blank(field, rank);
     for (int head = 0; head < array.shape[0]; ++head) fill(field, head, rows_of(array, head));
+    if (field.missing == Field::Missing::worked_out) take_typed(field.name, *spec_.asked(field.name), array);
     return rounded(std::move(array), format_of(field.domain));
   }
 
@@ -235,6 +247,23 @@ class Generator {
   static int small_integer(const Stream& stream, std::uint64_t index) { return stream.integer(index, 5) - 2; }
 
   Format format_of(Domain domain) const { return assay::format_of(domain, spec_.precision); }
+
+  /// One number for all heads, or one for each head of a sequence; "" leaves the drawn ones.
+  void take_typed(std::string_view name, std::string_view typed, Array& array) const {
+    if (typed.empty()) return;
+    std::vector<double> numbers;
+    for (const std::string_view word : split_at_commas(typed)) {
+      double x = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), x);
+      require(error == std::errc{} && end == word.data() + word.size(), "--with: ", name, ": '", word,
+              "' is no number");
+      numbers.push_back(x);
+    }
+    const auto heads = static_cast<std::size_t>(spec_.shape.heads);
+    require(numbers.size() == 1 || numbers.size() == heads, "--with: ", name, ": expected one number or ", heads,
+            ", got ", numbers.size());
+    for (std::size_t h = 0; h < array.data.size(); ++h) array.data[h] = numbers[h % numbers.size()];
+  }
 
   static Array rounded(Array array, Format format) {
     round_span(array.data.data(), array.data.size(), format);
@@ -306,6 +335,8 @@ class Generator {
         if (momentum_ && field.name == "log_mu")
           for (std::size_t i = 0; i < rows.all.size(); ++i)
             rows.all[i] = log_momentum_decay(stream.uniform(rows.first + i));
+        if (field.missing == Field::Missing::worked_out)
+          rows.all[0] = log_decay(stream.uniform(rows.first), log_decay_of(head % spec_.shape.heads));
         return;
       default:
         return;
@@ -361,6 +392,20 @@ class Generator {
   }
 
   double log_decay(double u) const {
+    return log_decay(u, -(1e-3 + 0.199 * u * u * u));  // cubed: what a chunk of 64 carries over must stay visible
+  }
+
+  /// log(1 - x) with x = 2^{-5-head}, RetNet's, by the terms of its series that a double holds: libm differs.
+  static double log_decay_of(int head) {
+    constexpr int terms = 12;
+    const double x = std::ldexp(1.0, -5 - head);
+    double sum = 0;
+    for (int n = terms; n > 0; --n) sum = x * (1.0 / n + sum);
+    return -sum;
+  }
+
+  /// `usual` where the style names no decay.
+  double log_decay(double u, double usual) const {
     if (predicts()) return -slow * (0.5 + u);
     if (is_strong(u)) return strong_decay(u);
     switch (spec_.style) {
@@ -373,7 +418,7 @@ class Generator {
       case Style::gate_ends:
         return u < 0.5 ? 0 : u < 1 - 0x1p-6 ? -0x1p-20 : -128;
       default:
-        return -(1e-3 + 0.199 * u * u * u);  // cubed: what a chunk of 64 carries over must stay visible
+        return usual;
     }
   }
 
@@ -782,13 +827,7 @@ Format format_of(Domain domain, Format precision) {
 }
 
 Shape shape_from(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::string_view rest = text;;) {
-    const std::size_t comma = rest.find(',');
-    words.push_back(rest.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
+  std::vector<std::string_view> words = split_at_commas(text);
   if (words.size() == 4) words.push_back(words.back());
   require(words.size() == 5, "shape '", text, "': expected four or five numbers, B,T,H,d or B,T,H,K,V");
   const auto number = [&](std::string_view word) { return positive(word, text); };
@@ -845,6 +884,11 @@ std::string CaseSpec::repro() const {
   return flags + flags_of(params);
 }
 
+const std::string* CaseSpec::asked(std::string_view input) const {
+  const auto it = std::find_if(with.begin(), with.end(), [&](const auto& one) { return one.first == input; });
+  return it == with.end() ? nullptr : &it->second;
+}
+
 const RoomFacts::Ranked* find_field(const std::vector<RoomFacts::Ranked>& fields, std::string_view name) {
   const auto it = std::find_if(fields.begin(), fields.end(), [&](const auto& r) { return r.field.name == name; });
   return it == fields.end() ? nullptr : &*it;
@@ -886,7 +930,9 @@ Problem make_problem(const CaseSpec& spec, const RoomFacts& room) {
     if (field.place == Field::Place::param && !optional)
       problem.params.try_emplace(std::string(field.name), decimal(generator.parameter(field)));
     const bool normalizer = optional && field.domain == Domain::normalizer;
-    if (field.place == Field::Place::input && (!carried || room.continuation) && (!normalizer || room.optional_outputs))
+    const bool left_out = field.missing == Field::Missing::worked_out && spec.asked(field.name) == nullptr;
+    if (field.place == Field::Place::input && !left_out && (!carried || room.continuation) &&
+        (!normalizer || room.optional_outputs))
       problem.inputs.emplace(field.name, generator.input(field, rank));
     // A read normalized by features divides by sums of q.k, which a feature map keeps above zero.
     const bool feature =

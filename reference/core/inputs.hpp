@@ -93,7 +93,7 @@ std::string flags_of(const Params& params);
 std::pair<std::string, Param> param_from(std::string_view flag);
 
 /// The specification of a generated case, to the bit. A case without arguments (docs/arguments.md) leaves the last ones
-/// as they are; rooms do not read them.
+/// as they are; of `with`, rooms read the inputs that they would work out themselves.
 struct CaseSpec {
   std::string mechanism = {};  ///< of a case with arguments a component's, too
   Shape shape;
@@ -106,6 +106,8 @@ struct CaseSpec {
   std::string layout = "bthd";                                 ///< how rows lie in a file
   bool cotangents = true;                                      ///< whether a file has them
 
+  /// The numbers that `with` says of that input, "" for drawn ones; null where it does not ask for it.
+  const std::string* asked(std::string_view input) const;
   /// The name of its style, of either kind.
   std::string_view style_name() const;
   /// The command-line flags that make this case again, but for `with`, `layout` and `cotangents`.

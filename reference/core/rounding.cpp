@@ -50,15 +50,16 @@ constexpr Grid grid_of(Format format, Overflow overflow, Rounding rounding) {
   };
 }
 
-constexpr std::size_t formats = std::size(all_formats), roundings = std::size(all_roundings);
+constexpr std::size_t formats = std::size(all_formats) + std::size(scaled_formats),
+                      roundings = std::size(all_roundings);
 
 constexpr auto grids = [] {
   std::array<Grid, formats * roundings * 2> table{};
   std::size_t i = 0;
-  for (const Format format : all_formats)
+  for (std::size_t format = 0; format < formats; ++format)
     for (const Rounding rounding : all_roundings)
       for (const Overflow overflow : {Overflow::saturate, Overflow::ieee})
-        table[i++] = grid_of(format, overflow, rounding);
+        table[i++] = grid_of(static_cast<Format>(format), overflow, rounding);
   return table;
 }();
 
@@ -152,7 +153,8 @@ struct Layout {
 
 Layout layout_of(Format format) {
   const FormatInfo f = info(format);
-  require(f.bits <= 16, "format ", name_of(format), " has no 8- or 16-bit code; use bf16, fp16, e4m3 or e5m2");
+  require(f.bits <= 16 && !is_scaled(format), "format ", name_of(format),
+          " has no 8- or 16-bit code; use bf16, fp16, e4m3 or e5m2");
   const unsigned sign = 1u << (f.bits - 1);
   return {f, sign, f.has_infinity ? sign - (1u << f.mantissa_bits) : sign - 1};
 }

@@ -2,11 +2,9 @@
 // Elementary functions made of exp and log alone, so that every scalar of the oracles has them; none of them cancels.
 #include <cmath>
 
-#include "reference/core/planted.hpp"
 #include "reference/errors/carried_error.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 /// log(1 + y) for y >= 0, to the last digits however small y is: log(1 + y) of the rounded sum, and what rounding took.
 template <class S>
@@ -59,5 +57,4 @@ S softplus(const S& x) {
   }
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

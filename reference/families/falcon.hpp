@@ -7,12 +7,10 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 // ---- which pair a step writes ------------------------------------------------------
 
@@ -70,16 +68,6 @@ In zero_like(const In& in) {
 
 // ---- the gain and the decay --------------------------------------------------------
 
-namespace falcon {
-constexpr Fault ridge_left_out{"ridge_left_out", "D = E + eps"};
-constexpr Fault clamped_decay_passes_gradient{"clamped_decay_passes_gradient",
-                                              "a decay at its floor passes its gradient on to eta and the ridge"};
-constexpr Fault detached_ridge_stays_live{"detached_ridge_stays_live",
-                                          "a detached ridge passes its gradient on to the energy"};
-constexpr Fault tail_cotangent_dropped{"tail_cotangent_dropped", "the outgoing tail's cotangent is dropped"};
-constexpr Fault window_one_too_wide{"window_one_too_wide", "a step sees B + 1 pairs"};
-}  // namespace falcon
-
 /// The ridge is lambda, or lambda E: with the gradient through that E, or, detached, with E held there.
 enum class RidgeCoupling { raw, live, detach };
 
@@ -127,7 +115,7 @@ template <class S>
 Denominator<S> denominator_of(RidgeCoupling coupling, const S& energy, const S& lambda, const S& eps) {
   const S multiplier = coupling == RidgeCoupling::detach ? stop_gradient(energy) : energy;
   const S ridge = coupling == RidgeCoupling::raw ? lambda : lambda * multiplier;
-  return {energy, ridge, planted<"ridge_left_out">(energy + ridge + eps, energy + eps)};
+  return {energy, ridge, energy + ridge + eps};
 }
 
 /// eta = beta / D and gamma = 1 - alpha, alpha = eta ridge, which a decay floor caps at 1 - floor.
@@ -156,17 +144,14 @@ class GainAdjoint {
   /// dbeta = deta / D,  dD = -deta eta / D
   S add(const Gain<S>& gain, const S& d_eta, const S& d_gamma) {
     if (denominator_.value == S(0)) return S(0);
-    const bool follows = planted<"clamped_decay_passes_gradient">(gain.decay_follows, true);
-    const S d_alpha = follows ? S(-d_gamma) : S(0);
+    const S d_alpha = gain.decay_follows ? S(-d_gamma) : S(0);
     const S total = d_eta + denominator_.ridge * d_alpha;
     d_ridge_ += gain.eta * d_alpha;
     d_denominator_ -= total * gain.eta / denominator_.value;
     return total / denominator_.value;
   }
   S energy(const S& lambda) const {
-    const bool live =
-        planted<"detached_ridge_stays_live">(coupling_ == RidgeCoupling::live, coupling_ != RidgeCoupling::raw);
-    return live ? S(d_denominator_ + (d_ridge_ + d_denominator_) * lambda) : d_denominator_;
+    return coupling_ == RidgeCoupling::live ? S(d_denominator_ + (d_ridge_ + d_denominator_) * lambda) : d_denominator_;
   }
   S lambda() const {
     return coupling_ == RidgeCoupling::raw ? S(d_ridge_ + d_denominator_)
@@ -246,7 +231,7 @@ class Pairs {
   };
   Window window(int t) const {
     const int last = tail() + t - writes_.first_row() + 1;
-    return {window_.first_of(last, planted<"window_one_too_wide">(window_.window, window_.window + 1)), last};
+    return {window_.first_of(last, window_.window), last};
   }
   /// The pairs that the next segment needs: the newest B - 1.
   Window final_tail() const { return {window_.first_of(count(), window_.window - 1), count()}; }
@@ -290,14 +275,12 @@ void write_final_tail(const Pairs<In>& pairs, Out& out) {
 /// Adds the final tail's cotangent to the gradients of the pairs in it.
 template <class In, class Out>
 void add_final_tail(const Pairs<In>& d_pairs, const Out& cotangent) {
-  using S = typename Out::scalar;
   const auto tail = d_pairs.final_tail();
   for (int j = tail.first; j < tail.last; ++j) {
-    const S kept = planted<"tail_cotangent_dropped">(S(1), S(0));
     for (int i = 0; i < cotangent.final_tail_k.size(1); ++i)
-      d_pairs.x(j, i) += kept * cotangent.final_tail_k(j - tail.first, i);
+      d_pairs.x(j, i) += cotangent.final_tail_k(j - tail.first, i);
     for (int c = 0; c < cotangent.final_tail_v.size(1); ++c)
-      d_pairs.v(j, c) += kept * cotangent.final_tail_v(j - tail.first, c);
+      d_pairs.v(j, c) += cotangent.final_tail_v(j - tail.first, c);
   }
 }
 
@@ -327,5 +310,4 @@ typename In::scalar mean_energy(const Pairs<In>& pairs, const typename Pairs<In>
   return sum / S(window.size());
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

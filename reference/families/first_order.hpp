@@ -13,7 +13,6 @@
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 namespace first_order {
 
@@ -49,5 +48,4 @@ Tensor<S, Rank> decays(Tensor<S, Rank> log_decay) {
 
 }  // namespace first_order
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/erring.hpp"
 #include "reference/errors/lines.hpp"
@@ -13,7 +12,6 @@
 #include "reference/families/lla_row.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 /// Derivatives at the level where a row's formulas end: by the scores s_ij, the offsets z_ij = k_j - q_i, and eps.
 template <class S>
@@ -67,8 +65,8 @@ class LlaRowBackward {
       const std::vector<S> along_x = block_dots(x, key), along_y = block_dots(y, key);
       at(d.score, j) = p * (at(a_, j) - output_ - dot(y, key) * a + dot(x, key) - dot(along_x, along_y) + lift);
       for (int c = 0; c < keys_.size(1); ++c)
-        d.offset(j, c) = p * (at(x, c) - a * at(y, c) - at(along_y, block_of(c)) * at(x, c) -
-                              planted<"system_gradient_not_symmetric">(at(along_x, block_of(c)), S(0)) * at(y, c));
+        d.offset(j, c) =
+            p * (at(x, c) - a * at(y, c) - at(along_y, block_of(c)) * at(x, c) - at(along_x, block_of(c)) * at(y, c));
     }
     for (std::size_t c = 0; c < x.size(); ++c) add_ridge(c, S(-x[c] * y[c]), d);
     d.score_sum = -d.euler;  // o depends on the scale of the weights and the ridge together
@@ -95,8 +93,8 @@ class LlaRowBackward {
       const S p = at(p_, j), a = at(a_, j) / delta;
       const std::vector<S> z = offsets(j, S(1));
       const std::vector<S> along_u = block_dots(u, z), along_rho = block_dots(rho, z);
-      at(d.score, j) = p * (a * (S(1) - dot(rho, z)) - planted<"mass_gradient_dropped">(beta, S(0)) + dot(dmu, z) +
-                            dot(along_u, along_rho) - beta * dot(along_rho, along_rho));
+      at(d.score, j) = p * (a * (S(1) - dot(rho, z)) - beta + dot(dmu, z) + dot(along_u, along_rho) -
+                            beta * dot(along_rho, along_rho));
       d.score_sum += at(d.score, j);
       for (int c = 0; c < keys_.size(1); ++c)
         d.offset(j, c) =
@@ -133,8 +131,7 @@ class LlaRowBackward {
   /// a.b in every block.
   std::vector<S> block_dots(const std::vector<S>& a, const std::vector<S>& b) const {
     std::vector<S> dots(static_cast<std::size_t>(options_.blocks), S(0));
-    for (std::size_t c = 0; c < a.size(); ++c)
-      at(dots, planted<"blocks_mixed_in_gradients">(block_of(static_cast<int>(c)), 0)) += a[c] * b[c];
+    for (std::size_t c = 0; c < a.size(); ++c) at(dots, block_of(static_cast<int>(c))) += a[c] * b[c];
     return dots;
   }
 
@@ -146,5 +143,4 @@ class LlaRowBackward {
   S mean_a_, output_ = S(0);      // g.vbar, g.o
 };
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

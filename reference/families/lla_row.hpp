@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "reference/core/error.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
@@ -21,7 +20,6 @@
 #include "reference/families/visible.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 struct LlaOptions : VisibleOptions {
   /// The unit of lambda: lambda omega_i, lambda, lambda exp(m_i) on the sums over exp(s_ij).
@@ -102,7 +100,7 @@ S lla_ridge(const LlaOptions& options, const VisibleRow<S>& row, const S& lambda
       return lambda * root * root;
     }
     case LlaOptions::LambdaMode::max:
-      return planted<"ridge_of_max_not_shared">(S(lambda / row.sum), lambda);
+      return lambda / row.sum;
     case LlaOptions::LambdaMode::mass:
       break;
   }
@@ -180,15 +178,13 @@ void lla_solve_row(const LlaOptions& options, const S& tolerance, LlaRow<S>& row
   }
   row.probe = row.offset;
   // The tolerance is in the units of exp(s - m), where the residual is omega' times ours.
-  const S unit = planted<"tolerance_without_its_unit">(row.sum, S(1));
-  row.iterations = lla_solve(options, row, S(tolerance / unit), row.probe);
+  row.iterations = lla_solve(options, row, S(tolerance / row.sum), row.probe);
   row.mean_t = dot(row.offset, row.probe);
   row.denominator = S(1) - row.mean_t;
   if (row.denominator == S(0))
     throw Refusal(Status::singular, i, text("k: the denominator of row ", i, " vanishes: no local line through q"));
   row.boundary = row.mean_t / row.denominator;
-  for (std::size_t x = 0; x < row.tilt.size(); ++x)
-    row.tilt[x] = planted<"probe_for_tilt">(S(row.probe[x] / row.denominator), row.probe[x]);
+  for (std::size_t x = 0; x < row.tilt.size(); ++x) row.tilt[x] = row.probe[x] / row.denominator;
 }
 
 /// The keys of the row whose offsets from the first one are a basis of all of them, in the coordinates named.
@@ -225,8 +221,7 @@ struct RangeBasis {
     for (int c = 0; c < offsets.size(0); ++c)
       for (int x = 0; x < offsets.size(1); ++x) {
         const int from = bare[static_cast<std::size_t>(x)];
-        offsets(c, x) =
-            k(keys[static_cast<std::size_t>(c)], from) - planted<"limit_along_keys">(k(row.first, from), S(0));
+        offsets(c, x) = k(keys[static_cast<std::size_t>(c)], from) - k(row.first, from);
       }
   }
 
@@ -284,5 +279,4 @@ void lla_solve_limit(const LlaOptions& options, const Tensor<S, 2>& k, const Ten
   row.probe.assign(row.probe.size(), row.mean_t);
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -2,14 +2,12 @@
 // Means and scatters of keys and values under equal weights, as they come (lla-family.md section 7).
 #include <vector>
 
-#include "reference/core/planted.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/erring.hpp"
 #include "reference/errors/kept.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 /// After n pairs: kbar, vbar, sum (k - kbar)(k - kbar)^T [K, K], sum (v - vbar)(k - kbar)^T [V, K]; zeros for n = 0.
 template <class S>
@@ -24,7 +22,7 @@ struct UniformMoments {
   void add(const Tensor<S, 2>& k, const Tensor<S, 2>& v, int j) {
     const int K = mean_k.size(0), V = mean_v.size(0);
     ++count;
-    const S weight = planted<"scatter_weight_of_the_last_pair">(S(S(count - 1) / S(count)), S(1));
+    const S weight = S(count - 1) / S(count);
     std::vector<S> key;
     for (int b = 0; b < K; ++b) key.push_back(k(j, b) - mean_k(b));
     if (errs<S>()) return add_about_the_new_mean(key, k, v, j);
@@ -78,5 +76,4 @@ void add_moment_gradients(const UniformMoments<S>& last, const UniformMoments<S>
     for (int c = 0; c < V; ++c) dv(j, c) += cotangent.mean_v(c) / S(last.count);
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

@@ -6,7 +6,6 @@
 
 #include "reference/core/error.hpp"
 #include "reference/core/field.hpp"
-#include "reference/core/planted.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
 #include "reference/errors/erring.hpp"
@@ -14,7 +13,6 @@
 #include "reference/errors/lines.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 /// `causal` masks are end-aligned: query i of n sits at position i + T - n. `window` B keeps the newest B keys; 0 means
 /// all.
@@ -63,7 +61,7 @@ struct VisibleRange {
 
 /// The keys that query i of n sees, out of T.
 inline VisibleRange visible_range(const VisibleOptions& o, int n, int T, int i) {
-  const int last = o.causal ? std::clamp(i + T - n + planted<"sees_one_key_too_many">(1, 2), 0, T) : T;
+  const int last = o.causal ? std::clamp(i + T - n + 1, 0, T) : T;
   return {o.has_window ? std::max(0, last - o.window) : 0, last};
 }
 
@@ -112,5 +110,4 @@ VisibleRow<S> visible_row(const VisibleOptions& o, const Tensor<S, 2>& q, const 
   return row;
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

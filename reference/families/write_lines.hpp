@@ -8,7 +8,6 @@
 #include "reference/families/falcon.hpp"
 
 namespace assay {
-inline namespace ASSAY_REFERENCES {
 
 /// x_t of a row that writes, or its gradient.
 template <class In>
@@ -33,5 +32,4 @@ void add_read_gradients(Tensor<S, 2>& dq, Columns<S>& G, int t, const Columns<S>
   }
 }
 
-}  // namespace ASSAY_REFERENCES
 }  // namespace assay

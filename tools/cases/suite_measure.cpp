@@ -275,7 +275,7 @@ std::vector<SuiteCandidate> suite_candidates(const Room& room) {
   for (const RoomFacts::Ranked& ranked : inputs) {
     const Field& field = ranked.field;
     const std::string name(field.name);
-    if (field.place != Field::Place::input) continue;
+    if (field.place != Field::Place::input || field.missing == Field::Missing::worked_out) continue;
     if (field.domain == Domain::log_decay)
       for (const char* number : decays) add(longest, Style::normal, {{name, number}});
     if (field.domain == Domain::write_strength || field.domain == Domain::gradient_weight ||

@@ -4,7 +4,8 @@ other, and compares what they print with what the page says. A line of three dot
 blocks that begin with "# NAME.py" are files there. Commands about torch are left out where there is none, and the few that
 take minutes (LONG) unless ASSAY_EVERY=1 is in the environment or the page is written. A transcript, a page of TRANSCRIPTS,
 says more of a command than readers see: what goes to standard error is behind "! " at the end, and an exit code that is
-not 0 comes last. There `assay`, `assay-lab` and the commands of commands.py are on the path.
+not 0 comes last. There `assay`, `assay-lab` and the commands of commands.py are on the path. Those of
+python/tests/transcripts need the package.
 
     walk_pages.py --tool ASSAY [PAGE...]           exit code 1 if they differ
     walk_pages.py --tool ASSAY [PAGE...] --write   puts what they print into the pages
@@ -286,7 +287,7 @@ def main():
     for name in options.pages:
         page = ROOT / name
         takes_long = options.write or os.environ.get("ASSAY_EVERY") == "1"
-        is_transcript = page.parent == TRANSCRIPTS
+        is_transcript = page.parent.name == TRANSCRIPTS.name
         walked = [step for step in steps(page.read_text(), not is_transcript) if not left_out(step[0], has_torch, takes_long)]
         commands = [command for command, *_ in walked]
         printed = list(run_all(commands, options.tool, files(page.read_text()), is_transcript))

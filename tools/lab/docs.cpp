@@ -58,6 +58,8 @@ std::string default_of(const Field& field) {
       return "0";
     case Field::Missing::absent:
       return "absent";
+    case Field::Missing::worked_out:
+      return "worked out";
     case Field::Missing::rsqrt_key_dim:
       break;
   }

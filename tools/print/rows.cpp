@@ -68,7 +68,8 @@ std::vector<std::string> lines_of(const Contract& contract) {
   if (!contract.file.empty()) what += " (" + contract.file + ")";
   if (!contract.summary.empty()) what += ": " + contract.summary;
   std::string rules = fmt::format("          sites as in {}", name_of(contract.precision));
-  for (const Contract::Rule& rule : contract.rules) rules += fmt::format(", {} {}", rule.site, name_of(rule.format));
+  for (const Contract::Rule& rule : contract.rules)
+    rules += fmt::format(", {} {}", rule.site, name_of(rule.format, rule.blocks));
   for (const std::string& clause : contract.clauses()) rules += ", " + clause;
   return {what, rules};
 }

@@ -26,11 +26,11 @@ struct CaseOptions {
   bool without_cotangents = false;
 };
 
-/// Throws InputError if a number that fills an input is none that the mechanism takes.
-void refuse_fill(const Safetensors& made, const std::string& where) {
+/// Throws InputError if a number that was typed for an input is none that the mechanism takes.
+void refuse_typed(const Safetensors& made, const std::string& where, const char* flag) {
   const ProblemFile file = read_problem(made, where);
   const CaseResult known = file.refusal ? *file.refusal : attempt([&] { file.room->values(file.problem, Tier::fp64); });
-  require(known.status == Status::ok, "--fill: ", known.message);
+  require(known.status == Status::ok, flag, ": ", known.message);
 }
 
 /// Why no kernel of this build takes such a case; "" if one does, or if the mechanism has none at all.
@@ -79,7 +79,10 @@ int run_case(const CaseOptions& options, Console& console) {
   }
   OutputFile file(options.output, console.out);
   const Safetensors made = seeded.make();
-  if (!seeded.fill.empty()) refuse_fill(made, options.output);
+  if (!seeded.fill.empty())
+    refuse_typed(made, options.output, "--fill");
+  else if (!has_arguments && !seeded.spec.with.empty())
+    refuse_typed(made, options.output, "--with");
   file.commit([&](std::ostream& out) { write_safetensors(out, made); });
   if (has_arguments) return exit_passed;
   if (const std::string obstacle = obstacles_of(*seeded.room, seeded.spec); !obstacle.empty())

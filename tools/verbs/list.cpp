@@ -68,7 +68,7 @@ Json contracts() {
   Json list = Json::array();
   for (const Contract& contract : named_contracts()) {
     Json sites = Json::object();
-    for (const Contract::Rule& rule : contract.rules) sites[rule.site] = name_of(rule.format);
+    for (const Contract::Rule& rule : contract.rules) sites[rule.site] = name_of(rule.format, rule.blocks);
     Json kernels = Json::array();
     for (const KernelRoom* room : kernel_rooms())
       for (const KernelForm* form : forms_of(*room))

@@ -30,7 +30,7 @@ struct DeltaBlocks {
   bool backward;
   double read_error, scale_error;
   double sum_error, dot_error, of_query, of_query_total, safety, underflow;
-  const double *q, *k, *p, *v, *beta, *decay, *scale, *initial_state;
+  const double *q, *k, *v, *beta, *decay, *scale, *initial_state;
   const DeltaBound* bound;
   // For the way back alone:
   const ResidualBound* residual;

@@ -189,11 +189,11 @@ class DeltaBlock {
   }
   ASSAY_INLINE Words<Lanes, W> read(std::size_t t, std::size_t part, std::size_t j) const {
     const bool decayed = decays(DeltaDecay::per_channel) && x.error_kind == DeltaError::decayed;
-    const double* p = x.p + t * x.keys;
+    const double* k = x.k + t * x.keys;
     return key_part<W>(x.keys, part, [&](Words<Lanes, W>& sum, std::size_t i) {
       Words<Lanes, W> s = words_at<W>(element(state, i, j), columns_step);
       if (decayed) s = decay_of(t, i) * s;
-      multiply_add<W, W>(sum.w, broadcast(p[i]), s.w);
+      multiply_add<W, W>(sum.w, broadcast(k[i]), s.w);
     });
   }
   ASSAY_INLINE void begin_step(std::size_t t, std::size_t i, std::size_t j, const BlockTrace* trace) {

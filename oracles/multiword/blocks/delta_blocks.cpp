@@ -44,12 +44,10 @@ BlocksRun::BlocksRun(const SlabRun& run) {
   all_.safety = safety, all_.underflow = underflow;
   const std::vector<double> initial =
       x.initial_state.empty() ? std::vector<double>() : padded(x.initial_state, x.keys, x.values, y.stride);
-  const auto p = x.p.empty() ? x.k : x.p;
   std::vector<double> final_size(run.backward ? y.stride : 0);
   for (std::size_t j = 0; j < final_size.size(); ++j) final_size[j] = norm(&run.final_cotangent[j], x.keys, y.stride);
   up_at_ = {put(x.q.data(), x.q.size()),
             put(x.k.data(), x.k.size()),
-            put(p.data(), p.size()),
             put(y.v.data(), y.v.size()),
             put(y.beta.data(), y.beta.size()),
             put(y.decay.data(), y.decay.size()),
@@ -75,14 +73,14 @@ BlocksRun::BlocksRun(const SlabRun& run) {
 
 DeltaBlocks BlocksRun::arguments(const double* up, double* work, double* down) const {
   DeltaBlocks x = all_;
-  const double** const at[] = {&x.q, &x.k, &x.p, &x.v, &x.beta, &x.decay, &x.scale, &x.initial_state};
+  const double** const at[] = {&x.q, &x.k, &x.v, &x.beta, &x.decay, &x.scale, &x.initial_state};
   for (std::size_t i = 0; i < std::size(at); ++i) *at[i] = up + up_at_[i];
-  if (up_at_[8] == up_at_[7]) x.initial_state = nullptr;
-  x.bound = reinterpret_cast<const DeltaBound*>(up + up_at_[8]);
-  x.residual = reinterpret_cast<const ResidualBound*>(up + up_at_[9]);
-  x.adjoint = reinterpret_cast<const AdjointBound*>(up + up_at_[10]);
-  x.of_decay = up + up_at_[11], x.of_decay_total = up + up_at_[12];
-  x.cotangent = up + up_at_[13], x.final_cotangent = up + up_at_[14], x.final_size = up + up_at_[15];
+  if (up_at_[7] == up_at_[6]) x.initial_state = nullptr;
+  x.bound = reinterpret_cast<const DeltaBound*>(up + up_at_[7]);
+  x.residual = reinterpret_cast<const ResidualBound*>(up + up_at_[8]);
+  x.adjoint = reinterpret_cast<const AdjointBound*>(up + up_at_[9]);
+  x.of_decay = up + up_at_[10], x.of_decay_total = up + up_at_[11];
+  x.cotangent = up + up_at_[12], x.final_cotangent = up + up_at_[13], x.final_size = up + up_at_[14];
   x.work = work;
   const std::size_t planes = words_ + 1;
   for (BlockPlanes* to :
@@ -118,7 +116,7 @@ double bytes_of_blocks(std::size_t steps, std::size_t keys, std::size_t values, 
   const std::size_t w = static_cast<std::size_t>(words), blocks = (values + block_columns - 1) / block_columns;
   const std::size_t stride = blocks * block_columns, rows = steps + keys;
   const std::size_t work = blocks * block_work(steps, segment_length(steps), keys, w, backward);
-  const std::size_t up = steps * (3 * keys + 2 * stride + w * keys + 40) + 2 * keys * stride;
+  const std::size_t up = steps * (2 * keys + 2 * stride + w * keys + 40) + 2 * keys * stride;
   const std::size_t down = (w + 1) * (2 * rows * stride + blocks * steps * (3 * keys + 1));
   return static_cast<double>(work + up + down) * sizeof(double);
 }

@@ -49,7 +49,7 @@ struct ColumnSize {
 template <int W>
 struct StepWrite {
   Words<Lanes, W> residual, write;  ///< e, beta e
-  Lanes sizes;                      ///< |v| + size(P^T p)
+  Lanes sizes;                      ///< |v| + size(P^T k)
 };
 template <int W>
 ASSAY_INLINE StepWrite<W> step_write(const Words<Lanes, W>& read, Lanes v, double beta) {

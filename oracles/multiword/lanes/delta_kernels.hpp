@@ -10,7 +10,7 @@ namespace assay::words {
 struct ResidualBound {
   double of_error;  ///< times the column's error before the step
   double of_state;  ///< times the column's size before the step
-  double of_sizes;  ///< times |v| + size(P^T p)
+  double of_sizes;  ///< times |v| + size(P^T k)
 };
 
 /// The trace that the steps of a slab leave for the way back. States and their columns' errors and sizes are one more

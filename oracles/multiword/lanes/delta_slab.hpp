@@ -1,11 +1,11 @@
 #pragma once
 // A few columns of a delta-rule state, one per lane, through the whole sequence, with a bound on the error of each.
 //
-//   R = D_t S,   e = v_t - P^T p_t  (P = R: decayed, P = S: undecayed, none),   S <- R + beta_t k_t e^T,   o_t = scale
+//   R = D_t S,   e = v_t - P^T k_t  (P = R: decayed, P = S: undecayed, none),   S <- R + beta_t k_t e^T,   o_t = scale
 //   S^T q_t
 //
 // Columns never meet, so a slab stays in the first-level cache. A decay of the whole state is part of its update, S <-
-// alpha S + ..., and e takes alpha (S^T p); decays by channel are applied a step ahead, so that R is what is stored.
+// alpha S + ..., and e takes alpha (S^T k); decays by channel are applied a step ahead, so that R is what is stored.
 // docs/error-analysis.md, section 4.
 #include "oracles/multiword/lanes/delta_column.hpp"
 #include "oracles/multiword/lanes/kernels.hpp"
@@ -37,9 +37,8 @@ template <int W, DeltaDecay Decay, DeltaError Error>
 ASSAY_INLINE void look_ahead(const DeltaSlab& s, std::size_t t, std::size_t i, Words<Lanes, W>& x,
                              Words<Lanes, W>& read) {
   const std::size_t at = t * s.keys + i;
-  if constexpr (Error == DeltaError::undecayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
   if constexpr (Decay == DeltaDecay::per_channel) x = broadcast_words<W>(s.decay + at * W) * x;
-  if constexpr (Error == DeltaError::decayed) multiply_add<W, W>(read.w, broadcast(s.p[at]), x.w);
+  if constexpr (Error != DeltaError::none) multiply_add<W, W>(read.w, broadcast(s.k[at]), x.w);
 }
 
 /// Calls f(i, part) for every element of a column, and `settle` often enough for sums in KeySum::parts parts.
@@ -55,7 +54,7 @@ ASSAY_INLINE void each_key(std::size_t keys, F&& f, Settle&& settle) {
   for (; i < keys; ++i) f(i, 0);
 }
 
-/// The residual of step t, |v| + size(P^T p) = `sizes`, and what the column was before.
+/// The residual of step t, |v| + size(P^T k) = `sizes`, and what the column was before.
 template <int W>
 ASSAY_INLINE void leave_residual(const DeltaTrace& trace, std::size_t t, const Words<Lanes, W>& residual, Lanes sizes,
                                  Lanes error, Lanes size) {
@@ -143,17 +142,19 @@ ASSAY_FUNCTION void delta_steps(const DeltaSlab& s, [[maybe_unused]] const Delta
   }
 }
 
-/// Calls f.operator()<Decay, Error>() for those kinds; without decay the two errors are one.
+/// Calls f.operator()<Decay, Error>() for those kinds; without decay the two errors are one, and decays by channel have
+/// one of them alone.
 template <DeltaDecay Decay, class F>
 ASSAY_FUNCTION void with_error(DeltaError error, F&& f) {
+  constexpr DeltaError other = Decay == DeltaDecay::per_channel ? DeltaError::decayed : DeltaError::undecayed;
+  constexpr DeltaError decayed = Decay == DeltaDecay::none ? other : DeltaError::decayed;
   switch (error) {
     case DeltaError::none:
       return f.template operator()<Decay, DeltaError::none>();
     case DeltaError::undecayed:
-      return f.template operator()<Decay, DeltaError::undecayed>();
+      return f.template operator()<Decay, other>();
     case DeltaError::decayed:
-      return f.template operator() < Decay,
-             Decay == DeltaDecay::none ? DeltaError::undecayed : DeltaError::decayed > ();
+      return f.template operator()<Decay, decayed>();
   }
 }
 template <class F>

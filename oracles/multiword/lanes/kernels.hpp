@@ -41,9 +41,9 @@ struct DeltaSlab {
   std::size_t steps, keys, value_stride;
   DeltaDecay decay_kind;
   DeltaError error_kind;
-  const double *q, *k, *p;  ///< [steps][keys]
-  const double* v;          ///< [steps][value_stride], at the slab's first column
-  const double* beta;       ///< [steps]
+  const double *q, *k;  ///< [steps][keys]
+  const double* v;      ///< [steps][value_stride], at the slab's first column
+  const double* beta;   ///< [steps]
   const double* decay;
   const double* scale;  ///< [word]
   const DeltaBound* bound;

@@ -335,9 +335,8 @@ def judged(call, calls, task, contract, found, how):
     if call.same_as is not None and call.answer == call.same_as.answer:
         found.steps.append((call.step, origin, "same bits"))
         return
-    if found.findings:  # one failure's causes are enough
-        how = {**how, "why": how.get("why") or 0}
-    report = judge(call.problem, call.answer, contract, tensors=sorted(call.answer), **how)
+    causes = {"why": 0} if found.findings else {}  # those of one failure are enough
+    report = judge(call.problem, call.answer, contract, tensors=sorted(call.answer), **{**how, **causes})
     found.reports[call.step] = report
     found.steps.append((call.step, origin, report.verdict))
     for row in report.rows:
@@ -390,7 +389,7 @@ def asks_otherwise(name, one, other):
 def narrower(call, contract, name, how):
     """The finest narrower precision in which this would be right, with the roundings that explain it."""
     own = call.problem.metadata.get("precision", "")
-    asked = {key: x for key, x in how.items() if key not in ("precision", "why", "tensors")}
+    asked = {**{key: x for key, x in how.items() if key not in ("precision", "tensors")}, "quick": True, "why": 0}  # for the verdict alone
     sites = site_of(call, contract, name, how)
     for precision in NARROWER.get(own, ()):
         try:

@@ -277,24 +277,6 @@ def test_values_are_what_assay_case_makes_of_them():
     assert (case(sink=True, fill={"sink": 0.5})["sink"] == 0.5).all()
 
 
-@pytest.mark.parametrize("mechanism,arguments,sentence", [
-    ("gated_deltanet", {"sink": True}, "with: sink: gated_deltanet does not take it: it has no scores"),
-    ("softmax_attention", {"gate": "softplus"}, "params: gate: softmax_attention does not take it: it is an attention form"),
-    ("parallax", {"sink": True}, "with: sink: parallax does not take it: with a sink its weights do not sum to one"),
-    ("softmax_attention", {"sinc": True}, r"params: softmax_attention has no sinc \(did you mean sink\?\)"),
-    ("softmax_attention", {"with_": ["sinc"]}, r"with: softmax_attention has no sinc \(did you mean sink\?\)"),
-    ("softmax_attention", {"soft_cap": -1.0}, "params.soft_cap: expected a number above 0, got -1.0"),
-    ("softmax_attention", {"cu_seqlens": [0, 99]}, "cu_seqlens: ends at 99, and there are 24 rows"),
-    ("softmax_attention", {"sink": [1, 2]}, "with: sink: expected one number or 4, got 2"),
-    ("softmax_attention", {"sink": True, "layout": "hbtd"}, "layout: there is no hbtd"),
-    ("softmax_attention", {"sink": True, "fill": {"zink": 1.0}}, "fill: softmax_attention has no input zink; this case has d_o, k, q, sink, v"),
-    ("gated_deltanet", {"gate": "softplus", "fill": {"log_decay": -0.5}}, "fill: gated_deltanet has no input log_decay"),
-])  # fmt: skip
-def test_refusals_name_the_argument_and_the_reason(mechanism, arguments, sentence):
-    with pytest.raises(assay.InputError, match="^" + sentence):
-        assay.case(mechanism, SHAPE, **arguments)
-
-
 def test_contracts_where_a_tile_program_of_ours_takes_the_arguments():
     one = case(soft_cap=2.0)
     assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.max() > 0

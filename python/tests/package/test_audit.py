@@ -286,17 +286,6 @@ block_len = 16
 """
 
 
-def test_definitions_that_no_task_is_made_of():
-    whole = paged("gqa_paged", "decode", 1)
-    for change, said in [
-        ({"op_type": "moe"}, "judges definitions of op_type gdn, gqa_ragged, gqa_paged, mla_paged, dsa_paged, and this is moe"),
-        ({"inputs": {**whole["inputs"], "k_scale": {"dtype": "float32"}}}, "k_scale: assay does not judge this input of"),
-        ({"axes": {name: axis for name, axis in whole["axes"].items() if name != "page_size"}}, "page_size: gqa_paged_decode_h4_ps1 does not say it"),
-    ]:
-        with pytest.raises(assay.InputError, match=re.escape(said)):
-            task_of({**whole, **change})
-
-
 def test_an_lse_does_not_depend_on_values():
     """Where those alone are others, the same one is no stored result."""
     asks_otherwise = importlib.import_module("assay.audits.audit").asks_otherwise
@@ -329,10 +318,10 @@ HARD = 'OP_TYPE = "attention"\nSUPPORTED_PRECISIONS = ["bf16"]\n'
 def test_tasks_of_kernelbench_com(sizes, name, axes, tmp_path):
     file = tmp_path / "reference.py"
     file.write_text(HARD + sizes)
-    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False}
+    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False, "quick": True}
     found = assay.audit(file, f"{TASKS}:{name}", **how)
     assert found.passed, str(found)
-    assert not assay.audit(file, f"{TASKS}:{name}Wrong", **how).passed
+    assert not assay.audit(file, f"{TASKS}:{name}Wrong", why=0.1, **how).passed
     with pytest.raises(assay.InputError, match="M: .* has no such number; it has "):
         assay.audit(file, f"{TASKS}:{name}", axes={"M": 1})
     file.write_text(HARD + "M = 1")
@@ -349,26 +338,6 @@ def test_from_a_shell():
         assert len(page["seconds"]) == 3 and all(seconds > 0 for seconds in page["seconds"])
     own = ["--rename", "o=out", "--out", "o", "--inplace", "initial_state"]
     assert shell(*words[:2], f"{CHEATS}:writes", *words[2:], *own).returncode == 0
-    ran = shell("audit", "deltanet", f"{CHEATS}:honest")
-    assert (ran.returncode, ran.stderr) == (2, "assay: shape: a mechanism needs --shape B,T,H,K\n")
-
-
-def test_bad_use_has_one_sentence(tmp_path):
-    bad = tmp_path / "bad.json"
-    bad.write_text("{")
-    for use, sentence in [
-        (lambda: assay.audit(TASK, lambda q: q), "candidate: is called in a process of its own, so it must be a function of a file"),
-        (lambda: assay.audit(TASK, "nowhere.py:f"), "nowhere.py: is not there"),
-        (lambda: assay.audit(TASK, "f"), 'candidate: expected a function, "file.py:function"'),
-        (lambda: assay.audit("kda", CHEATS), r"task: expected assay.case's arguments"),
-        (lambda: assay.audit(bad, CHEATS), r".*bad.json: is not JSON"),
-        (lambda: assay.audit(TASK, f"{CHEATS}:zeros", arrays="jax"), "arrays: an audit has arrays of numpy or torch, and not of jax"),
-        (lambda: assay.audit(CHEATS, f"{CHEATS}:zeros"), r".*cheats.py: assay judges KernelBench's attention"),
-        (lambda: task_of({**gdn("prefill", True), "op_type": "moe"}), r"gdn_prefill_qk2_v4_d8_k_last: assay judges definitions of op_type gdn, gqa_ragged"),
-        (lambda: task_of(gdn("prefill", True), heads=3), "heads: the definition has no such axis"),
-    ]:
-        with pytest.raises(assay.InputError, match="^" + sentence):
-            use()
 
 
 def test_what_does_not_pass_is_raised():

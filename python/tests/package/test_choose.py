@@ -167,13 +167,6 @@ def test_from_a_shell(program, tmp_path):
     files = ["case.safetensors", "chosen.safetensors", "--mechanism", "indexer.py"]
     ran = subprocess.run([sys.executable, "-m", "assay", "choose", *files, "--format", "json"], capture_output=True, text=True)
     assert ran.returncode == 0 and json.loads(ran.stdout)["verdict"] == "PASS", ran.stderr
-    for more, said in [
-        (["indexer.py", *shape], "assay: choose: expected a file of what is chosen, or --kernel; neither\n"),
-        ([*files, "--kernel", "topk.py:top"], "assay: choose: expected a file of what is chosen, or --kernel; not both\n"),
-        (["case.safetensors", "case.safetensors", "--mechanism", "indexer.py"], "assay: case.safetensors: expected chosen, and perhaps length; it has k, q, weight\n"),
-    ]:
-        ran = shell("choose", *more)
-        assert (ran.returncode, ran.stderr) == (2, said)
 
 
 def test_blocks_of_the_page(tmp_path, monkeypatch):

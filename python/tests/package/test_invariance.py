@@ -181,15 +181,8 @@ def test_what_is_not_as_required_is_raised():
     with pytest.raises(AssertionError, match="FAIL  bits required; of .* ways asked") as raised:
         assay.invariance(case_of(("deltanet", (1, 2, 1, 8), "fp32")), varies, require="bits", arrays="numpy", ways=["again", "batch size"])
     assert raised.value.report["again"].verdict == "right"
-    for use, sentence in [
-        (lambda: asked(case_of(RECURRENCE), 3), "kernel: expected a function, got int"),
-        (lambda: asked(case_of(RECURRENCE), rule, require="all"), "require: expected bits or right, got all"),
-        (lambda: asked({}, rule), "case: expected what assay.case makes, got dict"),
-        (lambda: asked(case_of(RECURRENCE), rule, ways=["again"])["padding"], "padding: was not among the ways; there are again"),
-        (lambda: asked(case_of(RECURRENCE), rule, ways=["agian"]), "ways: agian: there is no such way to ask; there are again, batch size"),
-    ]:
-        with pytest.raises(assay.InputError, match="^" + sentence):
-            use()
+    with pytest.raises(assay.InputError, match="^padding: was not among the ways; there are again"):
+        asked(case_of(RECURRENCE), rule, ways=["again"])["padding"]
 
 
 def unlike(**x):
@@ -214,13 +207,6 @@ def test_from_a_shell(tmp_path):
     for name, code in (("unlike", 1), ("raising", 2)):
         ran = shell("invariance", tmp_path / "case.safetensors", "--kernel", f"{HERE}:{name}", "--ways", "again")
         assert ran.returncode == code and ("FAIL  right required" in ran.stdout if code == 1 else "ZeroDivisionError" in ran.stderr), ran.stderr
-    for more, said in [
-        (["--kernel", "nowhere.py:f"], "assay: nowhere.py: is not there\n"),
-        (["--kernel", f"{HERE}:nothing"], f"assay: kernel: {HERE} has no nothing\n"),
-        (["--kernel", "no_such_module:f"], "assay: kernel: no_such_module: ModuleNotFoundError: No module named 'no_such_module'\n"),
-    ]:
-        ran = shell("invariance", *shape, *more)
-        assert (ran.returncode, ran.stderr) == (2, said)
 
 
 def states_at_tokens(q, k, v, beta, initial_state, scale, state_at=None, *, end=lambda row: row + 1):

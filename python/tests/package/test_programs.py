@@ -95,13 +95,6 @@ def test_a_file_that_nobody_has_named_is_not_run(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_file_that_is_no_mechanism_is_an_error(tmp_path):
-    (tmp_path / "none.py").write_text("x = 1\n")
-    for name, sentence in [(tmp_path / "none.py", r".*none.py: defines no mechanism"), (tmp_path / "nowhere.py", r".*nowhere.py: there is no such file")]:
-        with pytest.raises(assay.InputError, match=sentence):
-            assay.case(str(name), (1, 5, 2, 8))
-
-
 def test_the_core_reads_programs_and_differentiates_them():
     (mine,) = load(MINE).values()
     p = mine.trace()

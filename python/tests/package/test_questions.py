@@ -32,11 +32,11 @@ def test_planted_threads_are_found():
 
 def test_a_gradient_of_a_sink_that_is_summed_in_bf16():
     """jax#40128: terms of both signs, one after the other."""
-    case = assay.case("softmax_attention", "1,200,2,16", "bf16", with_=["sink"])
+    case = assay.case("softmax_attention", "1,48,2,8", "bf16", with_=["sink"])
     right = {name: x.hi.astype(np.float32) for name, x in assay.oracle(case).items()}
-    assert assay.judge(case, right, "bf16", tensors=["d_sink"]).passed
+    assert assay.judge(case, right, "bf16", tensors=["d_sink"], quick=True).passed
     wrong = {**right, "d_sink": np.array([in_bf16(terms_of_sink(case, head)) for head in (0, 1)], np.float32)}
-    assert assay.judge(case, wrong, "bf16", tensors=["d_sink"]).verdict == "FAIL"
+    assert assay.judge(case, wrong, "bf16", tensors=["d_sink"], quick=True).verdict == "FAIL"
 
 
 def terms_of_sink(case, head):

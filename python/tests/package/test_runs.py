@@ -165,9 +165,3 @@ def test_errors_go_to_other_processes():
             use()
         assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     assert assay.InputError.__module__ == assay.Mismatch.__module__ == "assay"
-
-
-def test_bad_shards_have_one_sentence():
-    for shard in ("0/2", "3/2", "x"):
-        with pytest.raises(assay.InputError, match=f'^shard: expected "2/8", the second of eight shares, got {shard}'):
-            assay.run(CASES, kernel, shard=shard)

@@ -1,37 +1,23 @@
 #pragma once
-// The references with the faults they plant (reference/core/planted.hpp), behind the registry's own interface.
-#include <iterator>
+// References, which rooms answered by their programs are held to, and rooms that differ from another one in something.
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "oracles/core/room.hpp"
-#include "reference/core/planted.hpp"
 
 namespace assay {
 
-/// The functions that replace those of a room, and the faults that can be planted in them.
-struct PlantedRoom {
+/// Answers of a room's reference.
+struct Witness {
   std::string_view name;
-  std::vector<Fault> faults;
   BasicAnswer<HiLo> (*values)(const Problem& problem, Tier tier);
   BasicArrays<HiLo> (*slopes)(const Problem& problem, const Arrays& tangent);
   std::optional<BasicAnswer<Enclosed>> (*enclosed)(const Problem& problem);
 };
 
-/// Those of reference M; it may plant none.
-template <class M>
-std::vector<Fault> faults_of() {
-  if constexpr (requires { M::faults; })
-    return {std::begin(M::faults), std::end(M::faults)};
-  else
-    return {};
-}
-
-/// All rooms, in the order of mechanisms.def.
-std::span<const PlantedRoom* const> planted_rooms();
-const PlantedRoom& planted_room(std::string_view name);
+/// That of a room of mechanisms.def.
+const Witness& witness_of(std::string_view room);
 
 /// Another room's functions; a derived class changes some of them.
 class LikeRoom : public Room {
@@ -59,26 +45,10 @@ class LikeRoom : public Room {
 /// A room with slopes by its reference's dual numbers.
 class WithSlopesOfReference final : public LikeRoom {
  public:
-  WithSlopesOfReference(const Room& room, const PlantedRoom& planted) : LikeRoom(room), planted_(planted) {}
+  explicit WithSlopesOfReference(const Room& room) : LikeRoom(room) {}
   BasicArrays<HiLo> slopes(const Problem& p, const Arrays& tangent) const override {
-    return planted_.slopes(p, tangent);
+    return witness_of(name).slopes(p, tangent);
   }
-
- private:
-  const PlantedRoom& planted_;
-};
-
-/// Plants a fault in all references of this thread while it lives.
-class PlantFault {
- public:
-  explicit PlantFault(std::string_view fault);
-  ~PlantFault();
-  PlantFault(const PlantFault&) = delete;
-  PlantFault(PlantFault&&) = delete;
-  PlantFault& operator=(const PlantFault&) = delete;
-  PlantFault& operator=(PlantFault&&) = delete;
-  /// Whether any reference has asked for the fault since.
-  static bool was_asked();
 };
 
 }  // namespace assay
