@@ -387,10 +387,10 @@ class Interpreter {
       });
     return zip<S>(*a[0], *a[1], [op, absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
       const S& one = x.real(i);
-      if constexpr (!Several<S>)
+      if constexpr (!absorbs_products<S>)
         if (absorb && is_zero(one)) return S(0);
       S result = defined<S>([op](const S& p, const S& q) { return function<S>(op, p, q); }, one, y.real(j));
-      if constexpr (Several<S>)
+      if constexpr (absorbs_products<S>)
         if (absorb) return absorbed(one, result);
       return result;
     });

@@ -229,7 +229,12 @@ S quotient(const S& a, const S& b) {
   return a / b;
 }
 
-/// Where `zero` is exactly zero, `otherwise` whatever.
+/// Whether a product with zero is asked what it would be before zero absorbs it.
+template <class S>
+inline constexpr bool absorbs_products = Several<S> || std::is_same_v<S, Sized>;
+
+/// Where `zero` is exactly zero, `otherwise` whatever. A difference that is zero carries its terms on: where they do
+/// not cancel, what is left of them is multiplied like any other number.
 template <class S>
 S absorbed(const S& zero, const S& otherwise) {
   if constexpr (Several<S>) {
@@ -242,6 +247,8 @@ S absorbed(const S& zero, const S& otherwise) {
       if (x.word[0] == 0 && x.radius == 0) result.take(lane, 0.0);
     }
     return result;
+  } else if constexpr (std::is_same_v<S, Sized>) {
+    return zero.nothing() || (is_zero(zero) && !isfinite(otherwise)) ? S(0) : otherwise;
   } else {
     return is_zero(zero) ? S(0) : otherwise;
   }

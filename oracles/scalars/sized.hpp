@@ -32,6 +32,8 @@ struct Sized {
   Sized(double v)  // NOLINT(google-explicit-constructor): as the other scalars
       : value(v), size(std::fabs(v)), total(size), unit(lowest_bit(v)) {}
 
+  /// Whether it is zero in every arithmetic.
+  bool nothing() const { return total == 0 && rest == 0; }
   /// Whether it is the same number, to the bit, in any order of its arithmetic.
   bool exact() const { return rest == 0 || (total > 0 && std::fabs(value) > rest); }
   /// The size to which roundings are relative: 0 without any. Where only the rest comes and goes, no more than that; of
@@ -138,8 +140,6 @@ struct Sized {
   }
   /// Whether it is less than one rounding of its terms.
   bool has_cancelled() const { return std::fabs(value) * capacity <= size; }
-  /// Whether it is zero in every arithmetic.
-  bool nothing() const { return total == 0 && rest == 0; }
   bool is_power_of_two() const {
     return total > 0 && total == std::fabs(value) && (std::bit_cast<std::uint64_t>(value) & 0x000fffffffffffff) == 0;
   }

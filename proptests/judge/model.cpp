@@ -304,6 +304,68 @@ TEST(Model, leaves_open_what_cancels_in_the_sums_of_a_chunk) {
   EXPECT_GT(beyond, 1);
 }
 
+/// d_v of falcon2 with one key channel as a kernel of one chunk has it: the inverse of the chunk's system, and what it
+/// is multiplied by, are operands in bf16.
+Array written_in_one_chunk(const Problem& problem) {
+  const auto numbers_of = [&](const char* name) { return problem.inputs.at(name).data; };
+  const std::vector<double> q = numbers_of("q"), k = numbers_of("k"), beta = numbers_of("beta"),
+                            lambda = numbers_of("lambda");
+  const std::vector<double>&d_o = problem.cotangents.at("o").data, &d_state = problem.cotangents.at("final_state").data;
+  Array gradient(problem.inputs.at("v").shape);
+  const std::size_t H = length_of(gradient, 0), T = length_of(gradient, 1), V = length_of(gradient, 2);
+  for (std::size_t h = 0; h < H; ++h)
+    for (std::size_t w = 0; w < V; ++w) {
+      const double* const key = &k[h * T];
+      std::vector<double> step(T), kept(T), inverse(T * T), given(T);
+      for (std::size_t t = 0; t < T; ++t) {
+        step[t] = beta[(h * T + t) * V + w] / (key[t] * key[t] + lambda[h * T + t]);
+        kept[t] = 1 - step[t] * lambda[h * T + t];
+      }
+      const auto decay = [&](std::size_t first, std::size_t end) {
+        double product = 1;
+        for (std::size_t t = first; t < end; ++t) product *= kept[t];
+        return product;
+      };
+      for (std::size_t i = 0; i < T; ++i) {
+        inverse[i * T + i] = 1;
+        for (std::size_t j = 0; j < i; ++j)
+          for (std::size_t l = j; l < i; ++l)
+            inverse[i * T + j] -= step[i] * key[i] * key[l] * decay(l + 1, i) * inverse[l * T + j];
+      }
+      for (std::size_t t = 0; t < T; ++t) {
+        given[t] = key[t] * decay(t + 1, T) * d_state[h * V + w];
+        for (std::size_t s = t; s < T; ++s)
+          given[t] += q[h * T + s] * key[t] * decay(t + 1, s + 1) * d_o[(h * T + s) * V + w];
+      }
+      for (std::size_t t = 0; t < T; ++t) {
+        double solved = 0;
+        for (std::size_t s = t; s < T; ++s)
+          solved += round_to(inverse[s * T + t], Format::bf16) * round_to(given[s], Format::bf16);
+        gradient.data[(h * T + t) * V + w] = round_to(step[t] * solved, Format::fp32);
+      }
+    }
+  return gradient;
+}
+
+/// A write that is overwritten has a gradient of zero, a difference of equal numbers, and what its roundings leave is
+/// overwritten once more by the write before. An inverse of the chunk's system overwrites its own roundings nowhere.
+TEST(Model, leaves_open_what_is_overwritten_twice) {
+  const Room& room = listed_room("falcon2");
+  int beyond = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const Problem problem =
+        room.make({"falcon2", {1, 12, 2, 0, 1, 4, 0}, Format::bf16, Style::dyadic, seed, {{"alignment", "same_step"}}});
+    Array answer = written_in_one_chunk(problem);
+    const Verdicts healthy = verdicts_on(room, problem, Format::bf16, "d_v", answer);
+    EXPECT_NE(healthy.asked, Verdict::fail) << seed << healthy.reason;
+    if (healthy.alone != Verdict::fail) continue;
+    ++beyond;
+    for (double& x : answer.data) x *= 1.5;
+    EXPECT_EQ(verdicts_on(room, problem, Format::bf16, "d_v", answer).asked, Verdict::fail) << seed;
+  }
+  EXPECT_GT(beyond, 1);
+}
+
 /// A kernel in fp16 that multiplies its queries by what the state has decayed to since: below 2^-14 they lose digits,
 /// which no operand of the recurrence does.
 TEST(Model, operands_that_carry_decays_may_be_below_the_normal_numbers) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
@@ -43,6 +44,23 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   std::cout << exact << " exact; of " << rounded << " that are not, " << seen << " show it\n";
   EXPECT_GT(exact, 500U);
   EXPECT_GT(2 * seen, rounded);
+}
+
+/// A value that two later tokens overwrite has a gradient of zero: its terms, more than 24 bits, do not go with it.
+/// What nothing is added to is zero in every arithmetic.
+TEST(Terms, of_a_program_are_carried_on_by_what_cancels_to_zero) {
+  const Room& room = listed_room("deltanet");
+  Problem problem = room.make({"deltanet", {1, 3, 1, 0, 1, 1, 0}, Format::fp32, Style::normal, 6, {}});
+  std::ranges::fill(problem.inputs.at("q").data, 0.0);
+  for (const char* name : {"k", "beta"}) std::ranges::fill(problem.inputs.at(name).data, 1.0);
+  const double given = 1 + 0x1p-23;
+  const auto size_with = [&](double of_state) {
+    std::ranges::fill(problem.cotangents.at("final_state").data, of_state);
+    return term_sizes("deltanet", problem, Format::fp32)->at("d_v").data;
+  };
+  const std::vector<double> sizes = size_with(given), none = size_with(0);
+  EXPECT_EQ(sizes, std::vector<double>({given, given, 0}));  // the last one is a copy
+  EXPECT_EQ(none, std::vector<double>(3, 0.0));
 }
 
 void expect_same(const Arrays& sizes, const Arrays& others) {
