@@ -7,6 +7,7 @@
 
 #include "judge/sigma/spread.hpp"
 #include "oracles/core/room.hpp"
+#include "reference/core/inputs.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay {
@@ -45,25 +46,19 @@ std::vector<double> cumulate(std::vector<double>& decays, const Layout& n, Round
   return largest;
 }
 
-/// Multiplies row r by factor r.
-void scale_rows(std::vector<double>& data, const std::vector<double>& factors) {
-  const std::size_t columns = factors.empty() ? 0 : data.size() / factors.size();
-  for (std::size_t i = 0; columns > 0 && i < data.size(); ++i) data[i] *= factors[i / columns];
+/// Whether the rule takes its error on the state before it decays.
+bool reads_before_decay(const Problem& problem) {
+  const auto error = problem.params.find("error");
+  return problem.mechanism == "comba" || (error != problem.params.end() && word_of(error->second) == "undecayed");
 }
 
-/// The factors of reads before their decay, for each row of the keys that they read with, which heads may share.
-std::vector<double> factors_of_reads(const Array& keys, const std::vector<double>& sums, int tokens,
-                                     Roundings& rounding) {
-  const auto rows = static_cast<std::size_t>(tokens);
-  std::vector<double> factors(keys.data.size() / static_cast<std::size_t>(keys.shape.back()));
-  const std::size_t group = sums.size() / factors.size();
-  for (std::size_t row = 0; row < factors.size(); ++row) {
-    double largest = 0;
-    for (std::size_t g = 0; g < group; ++g)
-      largest = std::max(largest, sums[(row / rows * group + g) * rows + row % rows]);
-    factors[row] = 1 + rounding(largest);
+/// Multiplies row r by factor r, or divides it by that.
+void scale_rows(std::vector<double>& data, const std::vector<double>& factors, bool divides = false) {
+  const std::size_t columns = factors.empty() ? 0 : data.size() / factors.size();
+  for (std::size_t i = 0; columns > 0 && i < data.size(); ++i) {
+    const double factor = factors[i / columns];
+    data[i] = divides ? data[i] / factor : data[i] * factor;
   }
-  return factors;
 }
 
 }  // namespace
@@ -79,15 +74,15 @@ CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::u
     Array& decays = found->second;
     const Layout n = layout_of(decays.shape, decays.shape.size() > static_cast<std::size_t>(ranked.rank));
     const std::vector<double> sums = cumulate(decays.data, n, rounding);
-    if (problem.mechanism != "comba") continue;
-    Array& keys = problem_.inputs.at("p");
-    scale_rows(keys.data, read_ = factors_of_reads(keys, sums, n.rows, rounding));
+    if (!reads_before_decay(problem)) continue;
+    for (const double sum : sums) read_.push_back(1 + rounding(sum));
+    scale_rows(problem_.inputs.at("beta").data, read_), scale_rows(problem_.inputs.at("v").data, read_, true);
   }
 }
 
 void CumulatedDecays::take_back(Arrays& answered) const {
-  const auto found = answered.find("d_p");
-  if (found != answered.end()) scale_rows(found->second.data, read_);
+  if (const auto d_beta = answered.find("d_beta"); d_beta != answered.end()) scale_rows(d_beta->second.data, read_);
+  if (const auto d_v = answered.find("d_v"); d_v != answered.end()) scale_rows(d_v->second.data, read_, true);
 }
 
 }  // namespace assay

@@ -10,9 +10,10 @@
 namespace assay {
 
 /// A problem as such a kernel reads it: every log decay off by one rounding of its chunk's running sum there, in chunks
-/// of 64 tokens. Over tokens j+1 to i these add up to the error of b_i - b_j. Where the rule reads before it decays
-/// (comba), kernels take exp((b_i - g_i) - b_j), and what is read is off by as much. As it is where operands are
-/// narrower than fp32: their own roundings are larger.
+/// of 64 tokens. Over tokens j+1 to i these add up to the error of b_i - b_j. Where the rule reads before it decays,
+/// kernels take exp((b_i - g_i) - b_j), and what is read is off by a factor f of such a rounding:
+/// beta (v - f read) = beta f (v / f - read). As it is where operands are narrower than fp32: their own roundings are
+/// larger.
 class CumulatedDecays {
  public:
   CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed);
@@ -23,7 +24,7 @@ class CumulatedDecays {
 
  private:
   Problem problem_;
-  std::vector<double> read_;  ///< what each row of p is multiplied by; empty where nothing is
+  std::vector<double> read_;  ///< what the read of each row is multiplied by; empty where nothing is
 };
 
 }  // namespace assay

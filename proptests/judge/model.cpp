@@ -518,6 +518,48 @@ TEST(Model, decays_may_be_cumulated) {
       EXPECT_EQ(j.judgement.verdict, verdict) << off << ": " << j.judgement.reason;
 }
 
+/// A rule that reads before it decays takes exp((b_i - g_i) - b_j), which loses as many digits as b_i has before the
+/// point, where the recurrence reads what was written last as it is.
+TEST(Model, decays_of_reads_may_be_cumulated) {
+  const Room& room = listed_room("gated_deltanet");
+  constexpr std::size_t T = 33, N = 8;
+  Problem problem =
+      room.make({"gated_deltanet", {1, T, 1, 0, N, N, 0}, Format::fp32, Style::normal, 1, {{"error", "undecayed"}}});
+  problem.cotangents.clear();
+  std::vector<double>& decay = problem.inputs.at("log_decay").data;
+  std::vector<float> sums(T), reads(T);
+  float sum = 0;
+  for (std::size_t t = 0; t < T; ++t) {
+    const auto log_decay = static_cast<float>(-5 - 0.3 * static_cast<double>((t * 37) % 19));
+    decay[t] = log_decay, sums[t] = sum += log_decay, reads[t] = sum - log_decay;
+  }
+  const auto numbers_of = [&](const char* name) { return problem.inputs.at(name).data; };
+  const std::vector<double> q = numbers_of("q"), k = numbers_of("k"), v = numbers_of("v"), beta = numbers_of("beta"),
+                            start = numbers_of("initial_state");
+  const auto answer = [&](double off) {
+    Array o(problem.inputs.at("v").shape);
+    std::vector<double> written(T * N);
+    const auto state = [&](float end, std::size_t tokens, std::size_t c, std::size_t x) {
+      double found = std::exp(static_cast<double>(end)) * start[c * N + x];
+      for (std::size_t j = 0; j < tokens; ++j)
+        found += std::exp((1 + off) * static_cast<double>(end - sums[j])) * k[j * N + c] * written[j * N + x];
+      return found;
+    };
+    for (std::size_t i = 0; i < T; ++i)
+      for (std::size_t x = 0; x < N; ++x) {
+        double read = 0, found = 0;
+        for (std::size_t c = 0; c < N; ++c) read += k[i * N + c] * state(reads[i], i, c, x);
+        written[i * N + x] = beta[i] * (v[i * N + x] - read);
+        for (std::size_t c = 0; c < N; ++c) found += q[i * N + c] * state(sums[i], i + 1, c, x);
+        o.data[i * N + x] = static_cast<float>(found / std::sqrt(8.0));
+      }
+    return o;
+  };
+  for (const auto& [off, verdict] : {std::pair{0.0, Verdict::pass}, {1e-3, Verdict::fail}})
+    for (const Judged& j : judged(room, problem, Format::fp32, {{"o", answer(off)}}))
+      EXPECT_EQ(j.judgement.verdict, verdict) << off << ": " << j.judgement.reason;
+}
+
 /// The same of a kernel whose operands are rounded or cut off: what its dq and dk do not have in common is left of
 /// their difference, over the whole sequence. The model leaves it open, for our own kernels err so if they sum gates
 /// up, and the contract of the library that does so has it. These were false alarms (fla's fused_chunk_simple_gla).
