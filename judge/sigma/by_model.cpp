@@ -32,15 +32,19 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
     j.excess = factor.fails / factor.passes;
     return j;
   };
-  if (const std::optional<Expected> terms = others->in_terms(tensor, expected)) {
-    const auto excess_of = [&](const std::vector<double>& answer) {
-      return judge(*terms, answer).excess * factor.passes;
-    };
-    const double excess = excess_of(got);
-    // Limits that allow zeros allow everything.
-    if (excess <= factor.fails && excess_of(std::vector<double>(got.size())) > factor.fails)
-      return leave_open(text("in the recurrence itself, but ", excess, " times what they do in the terms of its sums"));
-  }
+  const auto excess_by = [&](const Expected& other, const std::vector<double>& answer) {
+    return judge(other, answer).excess * factor.passes;
+  };
+  // Limits that allow zeros allow everything.
+  const auto allows = [&](const Expected& other) {
+    return excess_by(other, got) <= factor.fails && excess_by(other, std::vector<double>(got.size())) > factor.fails;
+  };
+  if (const std::optional<Expected> terms = others->in_terms(tensor, expected); terms && allows(*terms))
+    return leave_open(
+        text("in the recurrence itself, but ", excess_by(*terms, got), " times what they do in the terms of its sums"));
+  if (const Expected* one = others->in_one_chunk(tensor); one != nullptr && allows(*one))
+    return leave_open(text("in chunks of ", CumulatedDecays::usual_chunk, " tokens, but ", excess_by(*one, got),
+                           " times what they do where the sequence is one chunk"));
   if (const Expected* stored = others->in_stored_states(tensor)) {
     const double excess = judge(*stored, got).excess;
     if (excess * factor.passes <= factor.fails)

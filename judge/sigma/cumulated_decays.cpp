@@ -26,8 +26,7 @@ class Roundings {
 };
 
 /// Puts the errors into log decays, [H][T] or [H][T][K]: the largest running sum of every row.
-std::vector<double> cumulate(std::vector<double>& decays, const Layout& n, Roundings& rounding) {
-  constexpr int chunk = 64;
+std::vector<double> cumulate(std::vector<double>& decays, const Layout& n, int chunk, Roundings& rounding) {
   const auto z = [](int x) { return static_cast<std::size_t>(x); };
   std::vector<double> largest(z(n.heads) * z(n.rows));
   for (int h = 0; h < n.heads; ++h)
@@ -63,7 +62,8 @@ void scale_rows(std::vector<double>& data, const std::vector<double>& factors, b
 
 }  // namespace
 
-CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed) : problem_(problem) {
+CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed, int chunk)
+    : problem_(problem) {
   const auto room = find_room(problem.mechanism);
   if (room == nullptr || unit_roundoff(operands) > unit_roundoff(Format::fp32)) return;
   Roundings rounding(operands, seed);
@@ -73,7 +73,7 @@ CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::u
     if (ranked.field.axes[0] != Axis::seq_len) continue;
     Array& decays = found->second;
     const Layout n = layout_of(decays.shape, decays.shape.size() > static_cast<std::size_t>(ranked.rank));
-    const std::vector<double> sums = cumulate(decays.data, n, rounding);
+    const std::vector<double> sums = cumulate(decays.data, n, chunk, rounding);
     if (!reads_before_decay(problem)) continue;
     for (const double sum : sums) read_.push_back(1 + rounding(sum));
     scale_rows(problem_.inputs.at("beta").data, read_), scale_rows(problem_.inputs.at("v").data, read_, true);

@@ -9,14 +9,16 @@
 
 namespace assay {
 
-/// A problem as such a kernel reads it: every log decay off by one rounding of its chunk's running sum there, in chunks
-/// of 64 tokens. Over tokens j+1 to i these add up to the error of b_i - b_j. Where the rule reads before it decays,
-/// kernels take exp((b_i - g_i) - b_j), and what is read is off by a factor f of such a rounding:
-/// beta (v - f read) = beta f (v / f - read). As it is where operands are narrower than fp32: their own roundings are
-/// larger.
+/// A problem as such a kernel reads it: every log decay off by one rounding of its chunk's running sum there. Over
+/// tokens j+1 to i these add up to the error of b_i - b_j. A rule that reads before it decays takes (b_i - g_i) - b_j,
+/// and what is read is off by a factor f of such a rounding, as in beta (v - f read) = beta f (v / f - read). As it is
+/// where operands are narrower than fp32: their own roundings are larger.
 class CumulatedDecays {
  public:
-  CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed);
+  /// How many tokens most chunks have.
+  static constexpr int usual_chunk = 64;
+
+  CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed, int chunk = usual_chunk);
 
   const Problem& problem() const { return problem_; }
   /// Takes the gradients of an answer to it back to what was given, by the names of a report.

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "judge/sigma/cumulated_decays.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
@@ -155,7 +154,7 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
     const std::size_t k = known + i;
     const Format factors = runs.operands.weights == Format::exact ? runs.precision : runs.operands.weights;
     const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), RandomBits{}.at(k), runs.states);
-    const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k));
+    const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k), runs.chunk);
     runs.drawn[k] = runs.operands.none()
                         ? flat(room->emulated(read.problem()))
                         : flat(room->emulated(in_blocks(read.problem(), runs.operands, RandomBits{}.at(k))));

@@ -79,6 +79,16 @@ int tokens_of(const Problem& problem) {
   return 1;
 }
 
+/// Whether running sums of log decays round as operands do.
+bool cumulates_decays(const Problem& problem, Format precision) {
+  const auto room = find_room(problem.mechanism);
+  if (room == nullptr || unit_roundoff(precision) > unit_roundoff(Format::fp32)) return false;
+  const auto inputs = room->inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
+    return input.field.domain == Domain::log_decay && problem.inputs.contains(std::string(input.field.name));
+  });
+}
+
 /// With at least these sigmas, or nothing where none is larger. The variances of sums over slices grow by what those of
 /// their elements do.
 std::optional<Expected> with_sigmas(const Expected& expected, const std::vector<double>& least) {
@@ -182,16 +192,24 @@ std::optional<Expected> OtherAlgorithms::in_terms(const std::string& tensor, con
   return with_sigmas(below_normal(tensor, expected).value_or(expected), least);
 }
 
+const Expected* OtherAlgorithms::drawn(Named<Expected>& kept, ModelRuns runs, const std::string& tensor) const {
+  if (kept.empty()) {
+    add_model_runs(runs, problem_, draws_, threads_);
+    kept = expect_by_model(oracle_, runs, stored_, rate_, threads_);
+  }
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& e) { return e.first == tensor; });
+  return found == kept.end() ? nullptr : &found->second;
+}
+
 const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
   if (!multiplies_states(problem_.mechanism, tensor, precision_)) return nullptr;
-  if (in_stored_states_.empty()) {
-    ModelRuns runs{precision_, PerturbedArithmetic::States::stored, {}};
-    add_model_runs(runs, problem_, draws_, threads_);
-    in_stored_states_ = expect_by_model(oracle_, runs, stored_, rate_, threads_);
-  }
-  const auto found = std::find_if(in_stored_states_.begin(), in_stored_states_.end(),
-                                  [&](const auto& e) { return e.first == tensor; });
-  return found == in_stored_states_.end() ? nullptr : &found->second;
+  return drawn(in_stored_states_, {.precision = precision_, .states = PerturbedArithmetic::States::stored, .drawn = {}},
+               tensor);
+}
+
+const Expected* OtherAlgorithms::in_one_chunk(const std::string& tensor) {
+  if (!cumulates_decays(problem_, precision_) || tokens_of(problem_) <= CumulatedDecays::usual_chunk) return nullptr;
+  return drawn(in_one_chunk_, {.precision = precision_, .drawn = {}, .chunk = tokens_of(problem_)}, tensor);
 }
 
 std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, const Expected& expected) {

@@ -14,6 +14,8 @@
 
 namespace assay {
 
+struct ModelRuns;
+
 /// Whether algorithms differ in that tensor of a mechanism by whether they store states as operands: a gate's gradient,
 /// a sum of products of two states. The expectation where they do is asked for when a tensor is beyond the one where
 /// they do not.
@@ -47,6 +49,9 @@ class OtherAlgorithms {
   std::optional<Expected> in_terms(const std::string& tensor, const Expected& expected);
   /// The expectation where states are stored as operands; null for a tensor in which all algorithms are alike.
   const Expected* in_stored_states(const std::string& tensor);
+  /// The expectation where log decays are summed up over the whole sequence, as in one chunk; null where that is as the
+  /// model has it.
+  const Expected* in_one_chunk(const std::string& tensor);
   /// `expected` by the model, with sigma at least what those of our own kernels do that the model would FAIL, and
   /// limits without the model's factor; nothing where it would FAIL none.
   std::optional<Expected> as_ours(const std::string& tensor, const Expected& expected);
@@ -58,13 +63,16 @@ class OtherAlgorithms {
   const std::vector<double>* sizes_of(const std::string& tensor, std::optional<Arrays>& kept, SizesIn* sizes, Format in,
                                       const Expected& expected) const;
 
+  /// The expectation of that tensor by draws like `runs`, made when they are first asked for; null if there is none.
+  const Expected* drawn(Named<Expected>& kept, ModelRuns runs, const std::string& tensor) const;
+
   const Problem& problem_;
   const Oracle& oracle_;
   Format precision_;
   int draws_, threads_;
   std::function<Format(const std::string&)> stored_;
   double rate_;
-  Named<Expected> in_stored_states_;
+  Named<Expected> in_stored_states_, in_one_chunk_;
   std::optional<std::vector<Arrays>> ours_;
   /// Sizes of terms: where sums round, where operands do, and where these are below the normal numbers.
   std::optional<Arrays> terms_, operands_, below_normal_;
