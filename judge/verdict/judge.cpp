@@ -307,7 +307,10 @@ std::vector<double> gain_weights(const Expected& e) {
   std::vector<double> weights;
   weights.reserve(e.value.size());
   for (std::size_t i = 0; i < e.value.size(); ++i) {
-    const double weight = e.sigma[i] > 0 ? e.value[i].hi / e.sigma[i] / e.sigma[i] : 0;
+    const double value = e.value[i].hi, sigma = e.sigma[i];
+    // A value that is lost beside its errors shows no gain.
+    const double weight =
+        std::fabs(value) > unit_roundoff(Format::fp64) * sigma && sigma > 0 ? value / sigma / sigma : 0;
     weights.push_back(std::isfinite(weight) ? weight : 0);
   }
   return weights;

@@ -191,6 +191,25 @@ TEST(Slices, see_what_nothing_else_sees) {
   EXPECT_EQ(judge(e, got).verdict, Verdict::pass) << "it is the sums that see it";
 }
 
+/// Beside errors of one, 1e-273 has no gain: its square is no double. (The bandwidth's gradient of a softmax attention
+/// in fp16 whose scores are far apart.)
+TEST(Slices, see_no_gain_of_what_errors_hide) {
+  const Layout layout{1, 1, 1};
+  const Numbers exact{1e-273};
+  Noise random(14);
+  std::vector<Numbers> samples(default_draws, Numbers(1));
+  for (Numbers& draw : samples) draw[0] = random.normal();
+  const Spread spread = spread_of(samples, exact, layout, Format::fp64);
+  Expected e{
+      .shape = {}, .layout = layout, .value = {{exact[0], 0}}, .bound = {0}, .sigma = spread.sigma, .reach = {9}};
+  e.rms_limit = 9;
+  e.gain_weight = gain_weights(e);
+  e.gains = expected_sums(samples, exact, {exact}, layout, e.gain_weight, spread, false_alarm_rate);
+  const Judgement healthy = judge(e, {1e-5});
+  EXPECT_TRUE(passes(healthy.verdict)) << healthy.reason;
+  EXPECT_EQ(judge(e, {100}).verdict, Verdict::fail);
+}
+
 /// A part of the values, in one head, one row, or one row of every 16: it leans to no side.
 TEST(Slices, see_small_gains) {
   struct Gain {
