@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "arguments/file_case.hpp"
+#include "arguments/scale_layout.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/names.hpp"
@@ -35,6 +36,7 @@ constexpr ArgumentStyle styles[] = {
     {"hard_cap", "scores of several times soft_cap"},
     {"mxfp8", "queries, keys and values as codes of E4M3, with a power of two for every 32 channels of a row"},
     {"nvfp4", "the same as codes of E2M1, with a scale of E4M3, times one of the tensor, for every 16 channels"},
+    {"fp8_per_token_head", "keys and values as codes of E4M3, with a scale of fp32 for every token and head"},
     {"nothing_chosen", "lists of keys in which all entries are -1"},
     {"empty_choices", "every third row chose nothing"},
     {"choice_lengths", "0, 1, 63, 64 and 65 entries of a list that count, as far as lists are as long"},
@@ -169,6 +171,7 @@ class Maker {
     facts_.room != nullptr ? draw_tensors() : draw_component();
     draw_gates();
     draw_numbers();
+    quantize_operands();
     draw_visibility();
     draw_pages();
     draw_sequences();
@@ -202,11 +205,12 @@ class Maker {
     if (is("choice_lengths")) wish("topk_length");
     if (is_wished("topk_length") || request_.params.contains("topk_block_size")) wish("topk_indices");
     if (!is_quantized()) return;
-    for (const char* name : {"q_scale", "k_scale"}) wish(name);
+    if (!is("fp8_per_token_head")) wish("q_scale");
+    wish("k_scale");
     if (!request_.params.contains("value_dim")) wish("v_scale");
   }
-  bool is_quantized() const { return is("mxfp8") || is("nvfp4"); }
-  /// Channels that share a scale in these styles.
+  bool is_quantized() const { return is("mxfp8") || is("nvfp4") || is("fp8_per_token_head"); }
+  /// Channels that share a scale in the styles with blocks.
   int channels_of_block() const { return is("mxfp8") ? 32 : 16; }
 
   /// Params as the file has them; the mechanism's own go to its room, too.
@@ -219,12 +223,12 @@ class Maker {
       if (takes("gate") && !has_param("gate")) params_["gate"] = std::string("softplus");
       if (takes("beta_gate") && !has_param("beta_gate")) params_["beta_gate"] = std::string("sigmoid");
     }
-    if (is_quantized()) {
+    require(!is_quantized() || !request_.params.contains("scale_block"),
+            "--param: scale_block: ", request_.argument_style, " has blocks of its own");
+    if (is("mxfp8") || is("nvfp4")) {
       const int block = channels_of_block();
-      require(B_ == 1 && request_.shape.key_dim % block == 0 && request_.shape.value_dim % block == 0,
-              "--style: ", request_.argument_style, ": expected a batch of one, and K and V that are multiples of ",
-              block);
-      require(!has_param("scale_block"), "--param: scale_block: ", request_.argument_style, " has blocks of its own");
+      require(request_.shape.key_dim % block == 0 && request_.shape.value_dim % block == 0,
+              "--style: ", request_.argument_style, ": expected K and V that are multiples of ", block);
       params_["scale_block"] = text("[1,", block, "]");
     }
     if (const auto block = params_.find("scale_block"); block != params_.end())
@@ -405,6 +409,7 @@ class Maker {
       if (!is_wished(name)) continue;
       const bool queries = name[0] == 'q';
       std::vector<int> shape = {queries ? H_ : G_};
+      if (is("fp8_per_token_head")) shape.push_back(B_ * (queries ? T_ : S_));
       if (const auto block = params_.find("scale_block"); block != params_.end()) {
         const Json list = parse_json(std::get<std::string>(block->second), "--param: scale_block");
         require(list.is_array() && list.size() == 2 && list[0].is_number_integer() && list[1].is_number_integer() &&
@@ -417,6 +422,46 @@ class Maker {
       }
       add_drawn(name, draw_.uniform(name, shape, 0.5, 1.5), false);
     }
+  }
+
+  /// Codes in place of operands, and their scales: those of `quantize`, of a row and so many channels each.
+  void quantize_operands() {
+    for (const char* name : {"q", "k", "v"})
+      if (is_quantized() && tensors_.contains(name) && tensors_.contains(std::string(name) + "_scale")) quantize(name);
+  }
+  void quantize(const std::string& name) {
+    Array &x = tensors_.at(name), &scales = tensors_.at(name + "_scale");
+    const int heads = name == "q" ? H_ : G_, rows = name == "q" ? T_ : S_;
+    const auto d = static_cast<std::size_t>(x.shape.back());
+    const std::size_t block = is("fp8_per_token_head") ? d : static_cast<std::size_t>(channels_of_block());
+    const auto size_of = [](double most, double y) { return std::max(most, std::fabs(y)); };
+    const double of_tensor =
+        round_to(std::accumulate(x.data.begin(), x.data.end(), 0.0, size_of) / (448 * 6), Format::fp32);
+    std::size_t s = 0;
+    for (int h = 0; h < heads; ++h)
+      for (int i = 0; i < B_ * rows; ++i) {
+        const int b = i / rows, t = i % rows;
+        const auto row =
+            static_cast<std::size_t>(layout_ == RowLayout::bhtd ? (b * heads + h) * rows + t : i * heads + h) * d;
+        for (std::size_t c = 0; c < d; c += block, ++s) {
+          const auto first = x.data.begin() + static_cast<std::ptrdiff_t>(row + c),
+                     last = first + static_cast<std::ptrdiff_t>(block);
+          const double scale = scale_for(std::accumulate(first, last, 0.0, size_of), of_tensor);
+          scales.data.at(s) = round_to(scale, Format::fp32);
+          for (auto y = first; y != last; ++y) *y = scale == 0 ? 0 : code_of(*y / scale);
+        }
+      }
+  }
+  /// The scale of a block whose largest number has that size.
+  double scale_for(double most, double of_tensor) const {
+    constexpr int largest_exponent = 8;  // of E4M3
+    constexpr double largest = 448;
+    if (is("mxfp8")) return std::exp2(most > 0 ? std::ilogb(most) - largest_exponent : -127);
+    if (is("fp8_per_token_head")) return most > 0 ? round_to(most / largest, Format::fp32) : 1;
+    return round_to(most / (6 * of_tensor), Format::e4m3) * of_tensor;
+  }
+  double code_of(double x) const {
+    return is("nvfp4") ? nearest_e2m1(x) : round_to(x, Format::e4m3, Overflow::saturate);
   }
 
   void draw_visibility() {
@@ -472,6 +517,26 @@ class Maker {
     tensors_[name] = std::move(array), dtypes_[name] = "I32";
   }
 
+  /// Rows of all sequences, [B * S][G][...], in pages of that order, as the file has them. `rest`: slots of no row.
+  Array in_pages(const Array& rows, const std::vector<int>& order, int size, double rest) const {
+    const int each = (S_ + size - 1) / size;
+    std::vector<int> shape = rows.shape;
+    shape[0] = size, shape.insert(shape.begin(), static_cast<int>(order.size()));
+    Array paged(shape);
+    std::fill(paged.data.begin(), paged.data.end(), rest);
+    const std::size_t row = rows.data.size() / static_cast<std::size_t>(B_ * S_);
+    for (int i = 0; i < B_ * S_; ++i) {
+      const int j = i % S_, page = order[static_cast<std::size_t>(i / S_ * each + j / size)];
+      std::copy_n(
+          rows.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(i)), row,
+          paged.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(page * size + j % size)));
+    }
+    if (layout_ != RowLayout::bhtd) return paged;
+    std::vector<std::size_t> axes(shape.size());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    std::swap(axes[1], axes[2]);
+    return permuted(paged, axes);
+  }
   /// Keys and values in pages whose order says nothing, with one page more than is used.
   void draw_pages() {
     if (!is_wished("page_table")) return;
@@ -487,20 +552,19 @@ class Maker {
       std::swap(order[i], order[static_cast<std::size_t>(stream.integer(i, static_cast<int>(i) + 1))]);
     for (const char* name : {"k", "v"}) {
       if (!tensors_.contains(name)) continue;
-      // [B, S, G, d] whatever the layout is.
-      const int heads = G_, d = tensors_.at(name).shape.back();
-      Array dense = tensors_.at(name);
+      Array& dense = tensors_.at(name);
       if (layout_ == RowLayout::bhtd) dense = permuted(dense, {0, 2, 1, 3});
-      Array paged({pages, size, heads, d});
-      const auto row = static_cast<std::size_t>(heads) * static_cast<std::size_t>(d);
-      for (int b = 0; b < B_; ++b)
-        for (int j = 0; j < S_; ++j) {
-          const auto page = static_cast<std::size_t>(order[static_cast<std::size_t>(b * each + j / size)]);
-          std::copy_n(dense.data.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(b * S_ + j)), row,
-                      paged.data.begin() + static_cast<std::ptrdiff_t>(row * (page * static_cast<std::size_t>(size) +
-                                                                              static_cast<std::size_t>(j % size))));
-        }
-      tensors_[name] = layout_ == RowLayout::bhtd ? permuted(paged, {0, 2, 1, 3}) : paged;
+      const int d = dense.shape.back();
+      dense = in_pages(reshaped(std::move(dense), {B_ * S_, G_, d}), order, size, 0);
+    }
+    for (const char* name : {"k_scale", "v_scale"}) {
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end() || found->second.shape.size() < 2) continue;
+      Array& scales = found->second;
+      require(scales.shape[1] == B_ * S_, "--param: scale_block: blocks of keys in pages have one row");
+      const bool of_blocks = scales.shape.size() > 2;
+      scales = permuted(scales, of_blocks ? std::vector<std::size_t>{1, 0, 2} : std::vector<std::size_t>{1, 0});
+      scales = in_pages(scales, order, size, 1);
     }
     Array table({B_, each});
     for (std::size_t i = 0; i < table.data.size(); ++i) table.data[i] = order[i];
@@ -672,8 +736,6 @@ class Maker {
         scale_rows(name, [](std::size_t row) { return std::array{1.0, 1e-2, 1e-3, 1e-4, 0.0}.at(row % 5); });
       if (is("huge_norms")) scale_rows(name, [](std::size_t row) { return row % 3 == 0 ? 1e3 : 1.0; });
     }
-    for (const char* name : {"q", "k", "v"})
-      if (is_quantized() && tensors_.contains(name)) quantize(name);
     if (is("hard_cap")) scale_rows("q", [](std::size_t) { return 4.0; });
     if (is("far_choices"))  // in the other rows gradients are more than what rounding leaves
       scale_rows("q", [](std::size_t row) { return row % 3 == 0 ? 64.0 : 1.0; });
@@ -681,35 +743,6 @@ class Maker {
       if (const auto it = tensors_.find(name); is("saturated_gates") && it != tensors_.end())
         for (std::size_t i = 0; i < it->second.data.size(); ++i)
           it->second.data[i] = std::array{30.0, -30.0, 12.0, -12.0, 0.0, 88.0, -88.0}.at(i % 7);
-  }
-
-  /// Codes in place of an operand, and its scales: those of `quantize`, of a row and so many channels each.
-  void quantize(const std::string& name) {
-    Array &x = tensors_.at(name), &scales = tensors_.at(name + "_scale");
-    const auto block = static_cast<std::size_t>(channels_of_block());
-    const int heads = name == "q" ? H_ : G_, rows = name == "q" ? T_ : S_;
-    const auto d = static_cast<std::size_t>(x.shape.back());
-    const auto size_of = [](double most, double y) { return std::max(most, std::fabs(y)); };
-    const double of_tensor =
-        round_to(std::accumulate(x.data.begin(), x.data.end(), 0.0, size_of) / (448 * 6), Format::fp32);
-    std::size_t s = 0;
-    for (int h = 0; h < heads; ++h)
-      for (int t = 0; t < rows; ++t) {
-        const auto row = static_cast<std::size_t>(layout_ == RowLayout::bhtd ? h * rows + t : t * heads + h) * d;
-        for (std::size_t c = 0; c < d; c += block, ++s) {
-          const auto first = x.data.begin() + static_cast<std::ptrdiff_t>(row + c),
-                     last = first + static_cast<std::ptrdiff_t>(block);
-          const double most = std::accumulate(first, last, 0.0, size_of);
-          constexpr int largest_exponent = 8;  // of E4M3
-          const double scale = is("mxfp8") ? std::exp2(most > 0 ? std::ilogb(most) - largest_exponent : -127)
-                                           : round_to(most / (6 * of_tensor), Format::e4m3) * of_tensor;
-          scales.data.at(s) = round_to(scale, Format::fp32);
-          for (auto y = first; y != last; ++y)
-            *y = scale == 0    ? 0
-                 : is("mxfp8") ? round_to(*y / scale, Format::e4m3, Overflow::saturate)
-                               : nearest_e2m1(*y / scale);
-        }
-      }
   }
 
   // ---- the file
@@ -740,8 +773,41 @@ class Maker {
     }
   }
 
+  /// Puts scales of blocks where scale_layout has them; what is left of tiles is 0, as quantisers leave it.
+  void swizzle() {
+    const auto given = params_.find("scale_layout");
+    const auto* word = given == params_.end() ? nullptr : std::get_if<std::string>(&given->second);
+    if (word == nullptr) return;
+    const ScaleLayout layout = scale_layout_from(*word);
+    const bool paged = tensors_.contains("page_table");
+    for (const char* name : {"q_scale", "k_scale", "v_scale"}) {
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end() || !is_swizzled(layout, name)) continue;
+      Array& scales = found->second;
+      if (!is_of_blocks(name, scales.shape.size(), paged)) continue;
+      const bool heads_behind = scales.shape.size() == 4 && layout_ != RowLayout::bhtd;  // [pages][S][G][n]
+      if (heads_behind) scales = permuted(scales, {0, 2, 1, 3});
+      scales = swizzled(scales, layout, name);
+      if (heads_behind) scales = permuted(scales, {0, 2, 1, 3});
+    }
+  }
+  /// Rows and columns are the last axes.
+  static Array swizzled(const Array& scales, ScaleLayout layout, std::string_view name) {
+    std::vector<int> shape = scales.shape;
+    const ScaleMatrix matrix{layout, shape[shape.size() - 2], shape.back()};
+    matrix.admit(name);
+    shape[shape.size() - 2] = matrix.stored_rows(), shape.back() = matrix.stored_cols();
+    Array stored(shape);
+    std::size_t from = 0;
+    for (std::size_t first = 0; first < stored.data.size(); first += matrix.stored())
+      for (int r = 0; r < matrix.rows; ++r)
+        for (int c = 0; c < matrix.cols; ++c) stored.data[first + matrix.place(r, c)] = scales.data[from++];
+    return stored;
+  }
+
   Safetensors finish(std::string_view tool_version) {
     round();
+    swizzle();
     const FileCase file(problem());
     poison(file);
     Safetensors out;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -57,6 +58,16 @@ FileTensor with_axes(std::vector<int> file_shape, const std::vector<std::size_t>
   Picked all = picked("", axes);
   return {std::move(file_shape), std::move(all.shape), std::move(all.at)};
 }
+
+/// Pages as JSON has them, [H][pages][S][...].
+FileTensor pages_in_file(const std::vector<int>& file_shape, RowLayout layout) {
+  std::vector<std::size_t> order = {2, 0, 1};
+  if (layout == RowLayout::bhtd) order = {1, 0, 2};
+  for (std::size_t a = order.size(); a < file_shape.size(); ++a) order.push_back(a);
+  return with_axes(file_shape, order);
+}
+
+bool is_scale(std::string_view input) { return is_one_of(input, {"q_scale", "k_scale", "v_scale"}); }
 
 }  // namespace
 
@@ -129,8 +140,9 @@ FileTensor FileCase::lie(const std::string& name, const std::vector<int>& shape,
     require_domain(rank == 4, -1, name, ": expected pages, ",
                    layout_ == RowLayout::bhtd ? "[pages, H, S, d]" : "[pages, S, H, d]", ", got shape ",
                    assay::shape_text(shape));
-    return layout_ == RowLayout::bhtd ? with_axes(shape, {1, 0, 2, 3}) : with_axes(shape, {2, 0, 1, 3});
+    return pages_in_file(shape, layout_);
   }
+  if (is_scale(name) && facts_.family == Family::attention) return lie_of_scales(name, shape);
   if (is_one_of(name, {"topk_indices", "topk_length"})) return lie_of_choice(name, shape);
   return as_it_is(shape);
 }
@@ -146,6 +158,56 @@ FileTensor FileCase::lie_of_choice(const std::string& name, const std::vector<in
   require_domain(packed || batch_of_.empty() || shape[0] == batch_, -1, name, ": batch of ", shape[0], ", but ",
                  batch_of_, " has ", batch_);
   return rows_in_file(shape, layout_, shape.size() > rank);
+}
+
+/// The lie of scales: those of keys in pages as these, those of blocks as scale_layout says.
+FileTensor FileCase::lie_of_scales(const std::string& name, const std::vector<int>& shape) const {
+  const bool paged = is_paged_ && name != "q_scale" && shape.size() > 2;
+  FileTensor tensor = paged ? pages_in_file(shape, layout_) : as_it_is(shape);
+  if (!is_swizzled(scale_layout_, name) || !is_of_blocks(name, shape.size(), is_paged_)) return tensor;
+  require_domain(!paged || scale_layout_ != ScaleLayout::swizzled_128x4, -1, name,
+                 ": swizzled_128x4 is of whole matrices, and these scales are of pages");
+  const ScaleMatrix matrix = scale_matrix(name);
+  if (matrix.cols == 0) return tensor;  // the plan says what is missing
+  matrix.admit(name);
+  int &rows = tensor.shape[tensor.shape.size() - 2], &cols = tensor.shape.back();
+  require_domain(rows == matrix.stored_rows() && cols == matrix.stored_cols(), -1, name, ": expected [",
+                 matrix.stored_rows(), ", ", matrix.stored_cols(), "] for ", matrix.rows, " rows and ", matrix.cols,
+                 " columns of blocks in ", name_of(scale_layout_), ", got shape ", assay::shape_text(shape));
+  rows = matrix.rows, cols = matrix.cols;
+  const std::vector<std::size_t> stored = std::exchange(tensor.at, {});
+  for (std::size_t first_stored = 0; first_stored < stored.size(); first_stored += matrix.stored())
+    for (int r = 0; r < matrix.rows; ++r)
+      for (int c = 0; c < matrix.cols; ++c) tensor.at.push_back(stored[first_stored + matrix.place(r, c)]);
+  return tensor;
+}
+
+/// The scales that blocks of that operand have, of a page if it is in pages; none where the case does not say so.
+ScaleMatrix FileCase::scale_matrix(const std::string& name) const {
+  const auto operand = inputs_.find(name.substr(0, 1));
+  const Json block = record_["params"].value("scale_block", Json());
+  const auto is_size = [](const Json& n) {
+    const std::int64_t size = n.is_number_integer() ? n.get<std::int64_t>() : 0;
+    return size > 0 && size <= std::numeric_limits<int>::max();
+  };
+  if (operand == inputs_.end() || !block.is_array() || block.size() != 2 || !is_size(block[0]) || !is_size(block[1]))
+    return {};
+  const std::vector<int>& shape = operand->second.shape;  // [H][rows][d], of pages [H][pages][S][d]
+  const auto blocks = [](int n, int size) { return (n + size - 1) / size; };
+  return {scale_layout_, blocks(shape[shape.size() - 2], block[0].get<int>()),
+          blocks(shape.back(), block[1].get<int>())};
+}
+
+/// The lie of scales that JSON has in `shape`, perhaps of other heads than the file's; as it is if they are no such.
+FileTensor FileCase::lie_of_other_scales(const std::string& name, const std::vector<int>& shape) const {
+  const auto given = inputs_.find(name);
+  if (given == inputs_.end() || shape.size() != given->second.shape.size()) return as_it_is(shape);
+  std::vector<int> file_shape = given->second.file_shape;
+  const bool paged = is_paged_ && name != "q_scale" && shape.size() > 2;
+  const std::size_t heads = !paged ? 0U : layout_ == RowLayout::bhtd ? 1U : 2U;
+  if (!shape.empty()) file_shape[heads] = shape[0];
+  FileTensor tensor = lie_of_scales(name, file_shape);
+  return tensor.shape == shape ? tensor : as_it_is(shape);
 }
 
 namespace {
@@ -181,6 +243,10 @@ void FileCase::take(const Problem& problem) {
   record_ = {{"mechanism", facts_.name}, {"params", json_of(params)}};
   if (const auto block = params.find("scale_block"); block != params.end())
     record_["params"]["scale_block"] = parse_json(std::get<std::string>(block->second), "params.scale_block");
+  if (const auto layout = params.find("scale_layout"); layout != params.end()) {
+    const auto* word = std::get_if<std::string>(&layout->second);
+    scale_layout_ = scale_layout_from(word != nullptr ? *word : record_["params"]["scale_layout"].dump());
+  }
   has_heads_ = facts_.family == Family::attention || facts_.family == Family::recurrence;
   is_paged_ = problem.inputs.contains("page_table");
   for (const auto& [name, array] : problem.inputs) inputs_[name] = lie(name, array.shape, false);
@@ -322,7 +388,7 @@ std::vector<int> FileCase::borders_of(const std::string& name, const std::string
 /// Keeps the rows that are read or written, and folds axes into the first until there are three.
 void FileCase::judge(const std::string& name, const std::string& own, std::vector<int> shape,
                      std::vector<bool> defined) {
-  if (is_paged_ && is_one_of(own, {"k", "v"}) && shape.size() == 4) {  // slots of all pages are rows
+  if (is_paged_ && is_one_of(own, {"k", "v", "k_scale", "v_scale"}) && shape.size() > 2) {  // slots are rows
     shape[2] *= shape[1];
     shape.erase(shape.begin() + 1);
   }
@@ -423,7 +489,7 @@ Problem FileCase::heads_first(const Problem& in_file) const {
       for (std::size_t i = 0; i < at.size(); ++i) tensor.at[i] = tensor.at[at[i]];  // at[i] >= i
       shape[has_heads_ ? 1 : 0] = static_cast<int>(used.size());
       if (!has_heads_) shape.insert(shape.begin(), 1);
-    } else if (!output && is_paged_ && is_one_of(name, {"k", "v"})) {
+    } else if (!output && (is_scale(name) || (is_paged_ && is_one_of(name, {"k", "v"})))) {
       tensor = inputs_.at(name);
     } else if (is_state(name) || is_one_of(name, {"bias", "mask"})) {
       if (shape.size() == 2) shape.insert(shape.begin(), 1);
@@ -466,6 +532,8 @@ Problem FileCase::in_file(const Problem& heads_first) const {
       const bool heads_second = layout_ == RowLayout::bhtd;
       tensor = heads_second ? with_axes({shape[1], shape[0], shape[2], shape[3]}, {1, 0, 2, 3})
                             : with_axes({shape[1], shape[2], shape[0], shape[3]}, {2, 0, 1, 3});
+    } else if (!output && is_scale(name)) {
+      tensor = lie_of_other_scales(name, shape);
     } else {
       // As the file has it, or the sequences' states as their outputs do.
       const auto given = inputs_.find(name);

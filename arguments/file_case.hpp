@@ -10,6 +10,7 @@
 #include "arguments/folded.hpp"
 #include "arguments/given.hpp"
 #include "arguments/registry.hpp"
+#include "arguments/scale_layout.hpp"
 #include "files/problem_file.hpp"
 
 namespace assay::arguments {
@@ -100,6 +101,9 @@ class FileCase {
   void number_sequences();
   FileTensor lie(const std::string& name, const std::vector<int>& shape, bool output);
   FileTensor lie_of_choice(const std::string& name, const std::vector<int>& shape) const;
+  FileTensor lie_of_scales(const std::string& name, const std::vector<int>& shape) const;
+  ScaleMatrix scale_matrix(const std::string& name) const;
+  FileTensor lie_of_other_scales(const std::string& name, const std::vector<int>& shape) const;
   std::vector<int> rows_shape(std::vector<int> shape) const;
   const std::vector<int>& shape_with_rows(const std::string& tensor) const;
   std::vector<std::size_t> rows_used(const std::string& tensor) const;
@@ -112,6 +116,7 @@ class FileCase {
 
   Facts facts_;
   RowLayout layout_ = RowLayout::bthd;
+  ScaleLayout scale_layout_ = ScaleLayout::linear;
   bool has_heads_ = true, is_paged_ = false;
   int batch_ = 0;  ///< 0 until a tensor with rows says it
   std::string batch_of_;

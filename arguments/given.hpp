@@ -35,6 +35,8 @@ class Given {
   bool has_input(std::string_view name) const {
     return tensors_ != nullptr ? tensors_->inputs.contains(name) : find("inputs", name) != nullptr;
   }
+  /// Whether its tensors are those of a file.
+  bool is_file() const { return tensors_ != nullptr; }
   /// Sequences that are a batch; 1 of a record.
   int batch() const { return tensors_ == nullptr ? 1 : tensors_->batch; }
   /// Whether every sequence of the batch has its own of that input.

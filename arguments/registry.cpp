@@ -36,6 +36,8 @@ constexpr Argument table[] = {
     {"k_scale", Part::inputs, operands, "as `q_scale`"},
     {"v_scale", Part::inputs, operands, "as `q_scale`"},
     {"scale_block", Part::params, operands, "[r, c]: rows and channels of a block"},
+    {"scale_layout", Part::params, operands,
+     "of files, where scales of blocks lie: linear; swizzled_128x4; swizzled_4x4, of v alone"},
     {"page_table", Part::inputs, operands,
      "integers [N][pages of the sequence]; k and v are [pages][S][d], and `lengths_k` says how many keys there are"},
     {"topk_indices", Part::inputs, chosen,

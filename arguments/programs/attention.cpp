@@ -68,8 +68,7 @@ class Attention {
     const bool paged = given_.has_input("page_table");
     q_ = taken(given_, plan_, "q", 2);
     k_ = taken(given_, plan_, "k", paged ? 3 : 2);
-    std::optional<Pages> pages;
-    if (paged) pages = merge_pages(k_);
+    if (paged) pages_ = merge_pages(k_);
     const std::optional<int> value_dim = given_.integer("value_dim", 1);
     if (value_dim) {
       require_domain(!given_.has_input("v"), -1, "value_dim: v is given, too");
@@ -88,7 +87,7 @@ class Attention {
     require_domain(!q_.heads || !k_.heads || q_.shape[0] % k_.shape[0] == 0, -1, "q: ", q_.head_count(),
                    " heads cannot share ", k_.head_count(), " heads of k evenly");
     heads_ = q_.heads || k_.heads, head_count_ = std::max(q_.head_count(), k_.head_count());
-    sequences_ = sequences_of(given_, q_.rows(), k_.rows(), pages);
+    sequences_ = sequences_of(given_, q_.rows(), k_.rows(), pages_);
     plan_.padded.insert({"q", "k", "v"});
     mark_tokens(q_);
     if (!paged) mark_tokens(k_);
@@ -318,6 +317,10 @@ class Attention {
     }
     require_domain(!factors_.empty() || !given_.has_param("scale_block"), -1,
                    "params.scale_block: no operand has scales");
+    require_domain(given_.has_param("scale_block") || !given_.has_param("scale_layout"), -1,
+                   "params.scale_layout: is of blocks, and scale_block is missing, which says of what size");
+    require_domain(given_.is_file() || !given_.has_param("scale_layout"), -1,
+                   "params.scale_layout: is of files; JSON has scales by rows and columns");
   }
 
   Factor factor(const std::string& input, const std::string& from, const Tensor& operand) {
@@ -326,22 +329,29 @@ class Attention {
     plan_.gradients.insert(from);
     plan_.ranges[from] = Range::positive;
     Factor f{input, from, operand};
-    const std::vector<int>& shape = numbers->shape;
-    const std::vector<std::size_t> strides = strides_of(shape);
+    std::vector<int> shape = numbers->shape;
     std::size_t a = 0;
     const auto wrong = [&](const auto&... why) {
       return [&, why...](bool ok) {
-        require_domain(ok, -1, from, ": shape ", assay::detail::shape_text(shape), " ", why...);
+        require_domain(ok, -1, from, ": shape ", assay::detail::shape_text(numbers->shape), " ", why...);
       };
     };
     if (operand.heads && !shape.empty()) {
       wrong("has not one entry for each of the ", operand.shape[0], " heads")(shape[0] == operand.shape[0]);
-      f.head_stride = strides[a++];
+      ++a;
     }
+    const bool paged = pages_ && input != "q_scale" && shape.size() > a;
+    if (paged) {
+      wrong("is of pages: expected one for all or for a head, or [", pages_->count, ", ", pages_->size,
+            "] of them")(shape.size() > a + 1 && shape[a] == pages_->count && shape[a + 1] == pages_->size);
+      shape[a] *= shape[a + 1];
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(a) + 1);
+      plan_.padded.insert(from);
+    }
+    const std::vector<std::size_t> strides = strides_of(shape);
+    if (a > 0) f.head_stride = strides[0];
     const std::size_t own = shape.size() - a;
     wrong("has too many axes")(own <= 2);
-    wrong("is of pages, whose keys have a scale for all or for a head")(own == 0 || !given_.has_input("page_table") ||
-                                                                        input == "q_scale");
     if (own == 1) {
       wrong("has not one entry for each of the ", operand.rows(), " rows")(shape[a] == operand.rows());
       f.row_stride = strides[a];
@@ -350,6 +360,7 @@ class Attention {
     if (own < 2) return f;
     const auto block = given_.pair("scale_block");
     wrong("is of blocks, and scale_block is missing, which says of what size")(block.has_value());
+    wrong("is of pages, whose blocks have one row")(!paged || block->first == 1);
     const auto blocks = [](int n, int size) { return (n + size - 1) / size; };
     wrong("does not fit blocks of [", block->first, ", ", block->second,
           "]")(shape[a] == blocks(operand.rows(), block->first) &&
@@ -451,6 +462,7 @@ class Attention {
   std::vector<Tensor> wholes_, documents_, outputs_;  ///< what all sequences share; of rows; what comes out
   std::vector<Factor> factors_;
   std::string number_;  ///< scale or bandwidth
+  std::optional<Pages> pages_;
   int values_ = 0, head_count_ = 0;
   bool heads_ = false;
 };

@@ -36,6 +36,22 @@ def scores(case, params, n, h, i, Tq, Tk, q, k):
     return numpy.where(visible, s, -numpy.inf)
 
 
+def dequantised(case, params, x):
+    """Queries, keys or values times their scales, each of a token or of some channels of it."""
+    if f"{x}_scale" not in case:
+        return case[x]
+    scale, pages = case[f"{x}_scale"], "page_table" in case and x != "q"
+    if pages:
+        scale = scale.swapaxes(1, 2)  # [pages, H, S, ...]
+    if scale.ndim == (3 if pages else 2):
+        scale = scale[..., None]
+    if x == "v" and params.get("scale_layout") == "swizzled_4x4":
+        *outer, T, n = scale.shape
+        scale = numpy.moveaxis(scale.reshape(*outer, T // 4, 4, n // 4, 4), -1, -3).reshape(*outer, T, n)
+    scale = numpy.repeat(scale, case[x].shape[-1] // scale.shape[-1], -1)
+    return case[x] * (scale.swapaxes(1, 2) if pages else scale.swapaxes(0, 1).reshape(case[x].shape))
+
+
 def keys_of(case, n, Tk):
     """Keys and values of sequence n, from their pages where there are some."""
     if "page_table" not in case:
@@ -61,6 +77,7 @@ def answer(path, out):
     case = {name: x if x.dtype.kind in "ib" else x.astype(numpy.float32) for name, x in load_file(path).items()}
     with safe_open(path, "numpy") as file:
         params = json.loads(file.metadata()["params"])
+    case.update({x: dequantised(case, params, x) for x in "qkv"})
     q, heads = case["q"], case["q"].shape[2]
     o = numpy.zeros((*q.shape[:3], case["v"].shape[-1]), numpy.float32)
     lse = numpy.zeros(q.shape[:3], numpy.float32)

@@ -40,6 +40,9 @@ constexpr std::pair<std::string_view, std::string_view> companions[] = {{"l2_nor
                                                                         {"q_scale", "scale_block"},
                                                                         {"k_scale", "scale_block"},
                                                                         {"v_scale", "scale_block"},
+                                                                        {"q_scale", "scale_layout"},
+                                                                        {"k_scale", "scale_layout"},
+                                                                        {"v_scale", "scale_layout"},
                                                                         {"b", "beta_gate"},
                                                                         {"b", "beta_scale"},
                                                                         {"topk_indices", "topk_length"},
@@ -49,7 +52,7 @@ Problem without(const Problem& right, const std::string& name) {
   rest.params.erase(name), rest.inputs.erase(name);
   for (const auto& [argument, other] : companions) {
     const bool others_need_it =
-        other == "scale_block" &&
+        (other == "scale_block" || other == "scale_layout") &&
         (rest.inputs.contains("q_scale") || rest.inputs.contains("k_scale") || rest.inputs.contains("v_scale"));
     if (argument == name && !others_need_it)
       rest.params.erase(std::string(other)), rest.inputs.erase(std::string(other));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -21,6 +22,7 @@
 
 #include "files/descriptor.hpp"
 #include "files/new_file.hpp"
+#include "judge/sigma/model.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/problem_digest.hpp"
@@ -252,7 +254,19 @@ bool is_float(double x) {
   return std::fabs(x) <= std::numeric_limits<float>::max() && static_cast<double>(static_cast<float>(x)) == x;
 }
 
-/// Values one after the other, as this machine has them; a list of numbers that floats hold, as floats.
+/// Bytes of each number of a list: the first ones of a float, where the others are zero in all, or a double's.
+std::size_t width_of(const std::vector<double>& list) {
+  std::uint32_t bits = 0;
+  for (const double x : list) {
+    if (!is_float(x)) return sizeof(double);
+    bits |= std::bit_cast<std::uint32_t>(static_cast<float>(x));
+  }
+  std::size_t width = sizeof(float);
+  for (; width > 1 && (bits & 0xff) == 0; bits >>= 8) --width;
+  return width;
+}
+
+/// Values one after the other, as this machine has them; numbers in as few bytes as hold all of their list.
 class Packer {
  public:
   template <class T>
@@ -267,9 +281,9 @@ class Packer {
   template <class T>
   void put(const std::vector<T>& list) {
     if constexpr (std::is_same_v<T, double>) {
-      const bool narrow = std::all_of(list.begin(), list.end(), is_float);
-      put(narrow);
-      if (narrow) return put(std::vector<float>(list.begin(), list.end()));
+      const std::size_t width = width_of(list);
+      put(width);
+      if (width <= sizeof(float)) return put_floats(list, width);
     }
     put(list.size());
     if constexpr (std::is_trivially_copyable_v<T>)
@@ -286,6 +300,14 @@ class Packer {
   std::string bytes() && { return std::move(bytes_); }
 
  private:
+  void put_floats(const std::vector<double>& list, std::size_t width) {
+    put(list.size());
+    for (const double x : list) {
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+      for (std::size_t b = sizeof(float) - width; b < sizeof(float); ++b) bytes_ += static_cast<char>(bits >> (8 * b));
+    }
+  }
+
   std::string bytes_;
 };
 
@@ -304,13 +326,9 @@ class Unpacker {
   template <class T>
   void get(std::vector<T>& list) {
     if constexpr (std::is_same_v<T, double>) {
-      bool narrow = false;
-      get(narrow);
-      if (narrow) {
-        std::vector<float> kept;
-        get(kept);
-        return list.assign(kept.begin(), kept.end());
-      }
+      std::size_t width = 0;
+      get(width);
+      if (width <= sizeof(float)) return get_floats(list, width);
     }
     std::size_t n = 0;
     get(n);
@@ -337,6 +355,20 @@ class Unpacker {
   }
 
  private:
+  void get_floats(std::vector<double>& list, std::size_t width) {
+    std::size_t n = 0;
+    get(n);
+    if (n > bytes_.size()) throw std::runtime_error("cut off");
+    const char* at = take(n * width);
+    list.resize(n);
+    for (double& x : list) {
+      std::uint32_t bits = 0;
+      for (std::size_t b = sizeof(float) - width; b < sizeof(float); ++b)
+        bits |= std::uint32_t{static_cast<unsigned char>(*at++)} << (8 * b);
+      x = static_cast<double>(std::bit_cast<float>(bits));
+    }
+  }
+
   const char* take(std::size_t n) {
     if (n > bytes_.size()) throw std::runtime_error("cut off");
     const char* at = bytes_.data();
@@ -383,6 +415,27 @@ void unpack(std::string_view bytes, Detectability& found) {
   group = {};
   for (const SiteGroup& known : site_groups())
     if (known.name == name) group = known.name;
+}
+
+void leave_out_what_follows(Expected& expected, bool is_sharper) {
+  if (!is_sharper) expected.value.clear(), expected.bound.clear();
+  expected.reach.clear(), expected.gain_weight.clear();
+  for (double& weight : expected.weight) weight = weight > 0 ? 1 : 0;
+}
+
+void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor) {
+  for (const auto& [tensor, truth] : oracle.tensors)
+    if (expected.value.empty() && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
+  set_reach(expected, factor);
+  for (std::size_t i = 0; i < expected.weight.size(); ++i)
+    if (expected.weight[i] > 0) expected.weight[i] = 1 / expected.sigma[i];
+  if (!expected.gains.empty()) expected.gain_weight = gain_weights(expected);
+}
+
+bool is_worth_keeping(std::size_t bytes, double seconds) {
+  constexpr double megabyte = 1e6, of_a_second = 12 * megabyte;
+  const auto size = static_cast<double>(bytes);
+  return size <= megabyte || size <= seconds * of_a_second;
 }
 
 }  // namespace assay

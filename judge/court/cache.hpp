@@ -1,6 +1,7 @@
 #pragma once
 // Truth and sigma of cases that were checked before, in files under ~/.cache/assay. docs/check.md, "What is kept".
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
@@ -66,6 +67,15 @@ void unpack(std::string_view bytes, Detectability& found);
 std::string packed(const Named<Format>& formats);
 void unpack(std::string_view bytes, Named<Format>& formats);
 
+/// Takes out of an expectation what the rest says, and what the oracle's answer says unless a sharper one was asked.
+void leave_out_what_follows(Expected& expected, bool is_sharper);
+/// Puts that in again; limits are multiplied by `factor`.
+void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor = 1);
+
+/// Whether bytes that took so many seconds of processor time are worth a file: all are up to a megabyte, and 12 MB for
+/// each second. The truth of most rooms is computed faster than that, at 20 MB a second or more.
+bool is_worth_keeping(std::size_t bytes, double seconds);
+
 /// `compute()`, or what it was the last time; `cache` may be null.
 template <class Compute>
 auto kept_in(Cache* cache, const std::string& what, Compute&& compute) {
@@ -79,8 +89,10 @@ auto kept_in(Cache* cache, const std::string& what, Compute&& compute) {
       value = {};
     }
   }
+  const std::clock_t begun = std::clock();
   value = compute();
-  cache->keep(what, packed(value));
+  const double seconds = static_cast<double>(std::clock() - begun) / static_cast<double>(CLOCKS_PER_SEC);
+  if (const std::string bytes = packed(value); is_worth_keeping(bytes.size(), seconds)) cache->keep(what, bytes);
   return value;
 }
 

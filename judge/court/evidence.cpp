@@ -129,19 +129,20 @@ class ModelTrial {
     if (const KernelUnderTest& kernel = trial.kernel; kernel.form != nullptr && kernel.contract != nullptr &&
                                                       kernel.contract->has_blocks() && precision == kernel.precision)
       runs_.operands = BlockOperands::of(kernel.policy(), precision);
-    for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name);
+    for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name), open_.insert(name);
+    const auto leaves_open = [&](const std::function<bool(const ReportRow&)>& is_open) {
+      open_.clear();
+      for (const ReportRow& row : rows)
+        if (is_open(row)) open_.insert(row.tensor);
+      return !open_.empty();
+    };
     for (const int draws : {4, 8, default_draws}) {
-      draws_ = draws;
-      expected_ = by_model();
-      if (std::all_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return settles(row); })) return;
+      learn(draws);
+      if (!leaves_open([&](const ReportRow& row) { return !settles(row); })) return;
     }
     // A number that stands alone has no neighbours to learn sigma from, and gets more draws where they may show it.
-    if (!std::any_of(rows.begin(), rows.end(), [&](const ReportRow& row) { return shows_later(row); })) return;
-    draws_ = draws_of_numbers;
-    expected_ = by_model();
+    if (leaves_open([&](const ReportRow& row) { return shows_later(row); })) learn(draws_of_numbers);
   }
-
-  int draws() const { return draws_; }
 
   /// All that what is expected depends on.
   std::string key() const {
@@ -149,6 +150,7 @@ class ModelTrial {
                                   draws_, trial_.false_alarms, sharp_);
     key += runs_.operands.key();
     for (const auto& [name, format] : stored_) key += fmt::format(" {}:{}", name, name_of(format));
+    for (const auto& [name, expected] : expected_) key += fmt::format(" {} of {}", expected.draws, name);
     return key;
   }
 
@@ -175,7 +177,8 @@ class ModelTrial {
                                  find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
       sharp_ = true;
-      expected_ = by_model();
+      for (const auto& [name, known] : expected_) open_.insert(name);
+      learn(draws_);
     }
   }
 
@@ -224,7 +227,10 @@ class ModelTrial {
           return rms_limit({.sigma = {}, .freedom = {}, .independent = 1, .draws = draws}, rate);
         };
         now = std::min(now, e.rms_limit);
-        later = std::min(later, e.rms_limit * limit(std::max<double>(e.draws, draws_of_numbers)) / limit(e.draws));
+        // Draws that know it as well; of what is known for certain (equivalent_sigmas), those that there are.
+        const double seen = e.freedom[i] < 1e9 ? e.freedom[i] + 1 : e.draws,
+                     later_seen = std::max<double>(seen, draws_of_numbers);
+        later = std::min(later, e.rms_limit * limit(later_seen) / limit(seen));
       }
       if (sigma > 0 && size <= now * sigma && size > later * sigma) return true;
     }
@@ -260,25 +266,32 @@ class ModelTrial {
     add_model_runs(runs_, trial_.problem, draws_, trial_.kernel.threads, tell);
   }
 
+  /// Learns from so many draws what is expected of the tensors that are open.
+  void learn(int draws) {
+    draws_ = draws;
+    for (auto& [name, expected] : by_model()) {
+      expected.draws = draws;
+      if (const auto known = find(name); known != expected_.end())
+        known->second = std::move(expected);
+      else
+        expected_.emplace_back(name, std::move(expected));
+    }
+  }
+
   Named<Expected> by_model() {
-    Named<Expected> kept = kept_in(trial_.cache, key(), [&] {
+    std::string question = key() + " asked";
+    for (const std::string& name : open_) question += ' ' + name;
+    Named<Expected> kept = kept_in(trial_.cache, question, [&] {
       draw();
       Named<Expected> list = expect_by_model(
           sharp_ ? oracle_of(trial_.room, trial_.problem, 4) : trial_.oracle, runs_,
           [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms, trial_.kernel.threads);
-      // The truth is kept already, and reach follows from freedom.
-      for (auto& [name, expected] : list) {
-        expected.reach.clear(), expected.gain_weight.clear();
-        if (!sharp_) expected.value.clear(), expected.bound.clear();
-      }
+      std::erase_if(list, [&](const auto& one) { return !open_.contains(one.first); });
+      for (auto& [name, expected] : list) leave_out_what_follows(expected, sharp_);
       return list;
     });
-    for (auto& [name, expected] : kept) {
-      set_reach(expected, model_factor(runs_.precision).passes);
-      for (const auto& [tensor, truth] : trial_.oracle.tensors)
-        if (!sharp_ && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
-      if (!expected.gains.empty()) expected.gain_weight = gain_weights(expected);
-    }
+    for (auto& [name, expected] : kept)
+      put_in_what_follows(expected, name, trial_.oracle, model_factor(runs_.precision).passes);
     return kept;
   }
 
@@ -287,6 +300,7 @@ class ModelTrial {
   std::map<std::string, Format> stored_;  // by tensor
   ModelRuns runs_;
   int draws_ = 0;
+  std::set<std::string> open_;  // tensors that ask for draws
   Named<Expected> expected_;
   std::optional<OtherAlgorithms> others_;
   bool sharp_ = false;
@@ -395,13 +409,13 @@ void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_
 }
 
 /// The row's verdict is the model's.
-void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
+void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
                    const std::vector<double>& got) {
   row.judgement = with_advice(j);
   row.judgement.verdict = beside_contract(j.verdict, row.by_contract ? &row.by_contract->verdict : nullptr);
   if (row.judgement.verdict != j.verdict)
     row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
-  row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = draws, row.stall = 0;
+  row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = expected.draws, row.stall = 0;
   row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
   if (row.judgement.verdict == Verdict::fail)
     show_where(row, axes_in_trial(trial, row.tensor, expected.shape),
@@ -409,7 +423,7 @@ void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const
 }
 
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
-void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected, int draws,
+void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, SecondForm& second) {
   const auto [factor, fails] = model_factor(trial.kernel.precision);
   const bool was_asked = row.draws > 0;  // sigma was learnt from draws of the contract
@@ -428,7 +442,7 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   if (other != nullptr) row.judgement = other->judgement, row.by_contract = weighed_of(other->judgement);
   switch (basis) {
     case Basis::model:
-      return rest_on_model(trial, row, j, expected, draws, got);
+      return rest_on_model(trial, row, j, expected, got);
     case Basis::contract:
       row.judgement = by_contract;
       row.evidence =
@@ -456,8 +470,8 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
   SecondForm second(trial, rows, got);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
-      weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), model.draws(), answered.at(rows[i].tensor).data,
-            decides, passing, second);
+      weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
+            second);
   say_tf32(trial, rows, answered);
 }
 

@@ -64,7 +64,14 @@ class Court {
   Court(const Trial& trial, const std::optional<Answer>& got, const Wanted& wanted)
       : trial_(trial), given_(got.has_value()), tiles_(tiles_of(trial)) {
     const std::string key = trial.cache == nullptr ? "" : key_of(trial, wanted);
-    expectations_ = kept_in(trial.cache, key, [&] { return learn(trial, wanted).expectations; });
+    expectations_ = kept_in(trial.cache, key, [&] {
+      Learnt learnt = learn(trial, wanted);
+      for (Expectation& expectation : learnt.expectations)
+        for (auto& [name, expected] : expectation.tensors) leave_out_what_follows(expected, learnt.sharper.has_value());
+      return std::move(learnt.expectations);
+    });
+    for (Expectation& expectation : expectations_)
+      for (auto& [name, expected] : expectation.tensors) put_in_what_follows(expected, name, trial.oracle);
     if (got && wanted)
       for (Expectation& expectation : expectations_)
         std::erase_if(expectation.tensors, [&](const auto& tensor) { return !wanted(tensor.first); });
@@ -95,7 +102,7 @@ class Court {
     }
     const std::size_t s = fitting(judgements);
     Expected& expected = expectations_[s].tensors[t].second;
-    row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = static_cast<int>(expected.draws);
+    row.ulp_format = name_of(expected.ulp_format), row.stall = expected.stall, row.draws = expected.draws;
     row.fits = tiles_of(trial_).size() > 1 ? name_of_tile(trial_, tiles_[s]) : "", row.judgement = judgements[s];
     if (row.judgement.verdict == Verdict::fail)
       show_where(row, axes_in_trial(trial_, row.tensor, row.extents), deviations_of(expected, values));

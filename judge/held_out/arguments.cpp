@@ -81,6 +81,9 @@ constexpr ArgumentFault attention_faults[] = {
     {{"scales_of_the_next_head", "every head has the next one's k_scale", "launcher bug"},
      "k_scale",
      [](Problem& p) { edit(p, "k_scale", rotate_parts); }},
+    {{"scale_layout_dropped", "swizzled scales handed to a kernel that reads them by rows and columns", "vllm#55976"},
+     "scale_layout",
+     [](Problem& p) { forget(p, "scale_layout"); }},
     {{"pages_exchanged", "the first and the last page of a sequence in each other's place", "launcher bug"},
      "page_table",
      [](Problem& p) {

@@ -26,6 +26,12 @@ std::string taker_of(const Call& call, std::string_view output) {
   return "";
 }
 
+/// Whether a segment hands that input on to the next one.
+bool hands_on(const Call& call, const std::string& input) {
+  const auto outputs = call.room.outputs();
+  return std::any_of(outputs.begin(), outputs.end(), [&](const auto& r) { return r.field.name == "final_" + input; });
+}
+
 bool takes_option(const Room& room, std::string_view option) {
   return std::find(room.options.begin(), room.options.end(), option) != room.options.end();
 }
@@ -252,7 +258,7 @@ Answer in_two_calls(const Call& call, const Seam& seam) {
           for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
         }
       gradient = rows_joined(gradient, rows_between(later->second, seam.repeated, later->second.shape[1]));
-    } else if (taker_of(call, "final_" + name).empty() && !name.starts_with("initial_") && name != "k_carry") {
+    } else if (!hands_on(call, name) && !name.starts_with("initial_") && name != "k_carry") {
       add(gradient, later->second);  // of all tokens
     }
   }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "arguments/registry.hpp"
+#include "arguments/scale_layout.hpp"
 #include "judge/hypotheses/sequence_form.hpp"
 
 namespace assay::hypotheses {
@@ -136,7 +138,7 @@ void add_settings(List& list, const Scene& scene, const std::map<std::string, st
     if (const auto now = params.find(name); !own(name))
       add_choice(list, name, now == params.end() ? words.front() : word_of(now->second), words);
   for (const auto& [name, value] : params) {
-    if (own(name) || name == "scale" || name == "bandwidth") continue;
+    if (own(name) || name == "scale" || name == "bandwidth" || name == "scale_layout") continue;
     add_edit(list, name + " ignored", "read params." + name, [name](Problem& p) { ignore(p, name); });
     const auto* count = std::get_if<long>(&value);
     for (const long by : {1L, -1L})
@@ -183,10 +185,16 @@ void add_numbers(List& list, const Scene& scene, const std::string& name) {
     add_values(list, name, "multiplied by the scale", [scale](double v) { return v * scale; });
   if (name.ends_with("_scale")) add_values(list, name, "divided by, not multiplied", [](double v) { return 1 / v; });
   if (name == "a_log") add_values(list, name, "taken for its exponential", [](double v) { return std::log(v); });
+  const bool paged = scene.input("page_table") != nullptr && name != "q_scale";
+  const char* const rows = paged ? "page" : "row or block of rows";
   for (std::size_t axis = name.ends_with("_scale") ? 1 : x.shape.size(); axis < x.shape.size(); ++axis)
     if (x.shape[axis] > 1)
       add_edit(
-          list, fmt::format("{} of the next {}", name, axis == 1 ? "row or block of rows" : "block of channels"),
+          list,
+          fmt::format("{} of the next {}", name,
+                      axis == 1             ? rows
+                      : axis == 3 || !paged ? "block of channels"
+                                            : "row"),
           "read it at its own place", [name, axis](Problem& p) { rotate(p.inputs.at(name), axis); }, name);
   if (name == "bias" && x.shape[0] > 1) {
     add_edit(
@@ -203,6 +211,46 @@ void add_numbers(List& list, const Scene& scene, const std::string& name) {
   for (const int n : {2, 3, 4, 8, 16})
     if (name == "sink")
       add_values(list, name, fmt::format("counted {} times", n), [n](double v) { return v + std::log(n); });
+}
+
+/// What a kernel finds that reads scales by rows and columns, which lie otherwise.
+void read_linearly(Array& scales, arguments::ScaleLayout layout) {
+  constexpr double of_padding = std::numeric_limits<double>::min();  // for 0, which is no scale
+  const std::size_t axes = scales.shape.size();
+  const arguments::ScaleMatrix matrix{layout, scales.shape[axes - 2], scales.shape[axes - 1]};
+  const arguments::ScaleMatrix linear{arguments::ScaleLayout::linear, matrix.stored_rows(), matrix.stored_cols()};
+  std::vector<double> stored(matrix.stored(), of_padding);
+  const auto each = [&](const auto& f) {
+    for (int r = 0; r < matrix.rows; ++r)
+      for (int c = 0; c < matrix.cols; ++c) f(static_cast<std::size_t>(r * matrix.cols + c), r, c);
+  };
+  const std::size_t count = static_cast<std::size_t>(matrix.rows) * static_cast<std::size_t>(matrix.cols);
+  for (std::size_t first = 0; first < scales.data.size(); first += count) {
+    each([&](std::size_t i, int r, int c) { stored[matrix.place(r, c)] = scales.data[first + i]; });
+    each([&](std::size_t i, int r, int c) { scales.data[first + i] = stored[linear.place(r, c)]; });
+  }
+}
+
+void add_scale_layouts(List& list, const Scene& scene) {
+  const auto given = scene.problem.params.find("scale_layout");
+  if (given == scene.problem.params.end()) return;
+  const arguments::ScaleLayout layout = arguments::scale_layout_from(word_of(given->second));
+  std::vector<std::string> swizzled;
+  for (const char* name : {"q_scale", "k_scale", "v_scale"})
+    if (const Array* x = scene.input(name);
+        x != nullptr && arguments::is_swizzled(layout, name) &&
+        arguments::is_of_blocks(name, x->shape.size(), scene.input("page_table") != nullptr))
+      swizzled.emplace_back(name);
+  if (swizzled.empty()) return;
+  const std::string what = swizzled.size() == 1 ? swizzled.front() : "scales";
+  add(list, fmt::format("{} read linearly, which the file has in {}", what, name_of(layout)),
+      "read params.scale_layout, and scales where it has them", [layout, swizzled](const Scene& s) {
+        Problem p = s.problem;
+        for (const std::string& name : swizzled) read_linearly(p.inputs.at(name), layout);
+        Arrays answer = answer_of(*s.room, p);
+        for (const std::string& name : swizzled) answer.erase("d_" + name);
+        return answer;
+      });
 }
 
 /// Lists of keys read otherwise.
@@ -496,6 +544,7 @@ std::vector<Convention> conventions_of_arguments(const Scene& scene,
                                                  const std::map<std::string, std::vector<std::string>>& choices) {
   List list;
   add_inputs(list, scene);
+  add_scale_layouts(list, scene);
   add_settings(list, scene, choices);
   add_sequences(list, scene);
   add_packed_states(list, scene);

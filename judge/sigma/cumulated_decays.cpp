@@ -45,8 +45,9 @@ std::vector<double> cumulate(std::vector<double>& decays, const Layout& n, int c
   return largest;
 }
 
-/// Whether the rule takes its error on the state before it decays.
+/// Whether the rule takes its error on the state before it decays, and calls step and values as ours do.
 bool reads_before_decay(const Problem& problem) {
+  if (!problem.inputs.contains("beta") || !problem.inputs.contains("v")) return false;
   const auto error = problem.params.find("error");
   return problem.mechanism == "comba" || (error != problem.params.end() && word_of(error->second) == "undecayed");
 }

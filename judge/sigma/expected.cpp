@@ -349,7 +349,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const ExactRun located_exact = located(exact, e, name, terms);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
   add_gate_errors(gates, name, spread, witnesses, overflowing);
-  e.draws = spread.draws;
+  e.draws = static_cast<int>(draws.size());
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   for (const std::vector<double>& witness : witnesses) {
     double& by = &witness == &witnesses.front() ? e.stall : e.widened;

@@ -254,7 +254,8 @@ double spacing(Format format, double x) {
 
 bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
 
-/// Whether draws of a sum's terms tell how alike the terms are (docs/judge-derivation.md, "Sixteen draws are few").
+/// Whether draws of a sum's terms tell how alike the terms are: docs/judge-derivation.md,
+/// "Sixteen draws are few: pooling".
 static bool tell_of_terms(const std::vector<std::vector<double>>& terms) {
   return terms.size() >= 8 && terms.size() * terms[0].size() >= 32;
 }
@@ -268,7 +269,7 @@ static std::pair<double, double> variance_of_sum(const std::vector<std::vector<d
   for (std::size_t i = 0; i < each.drawn.size(); ++i)
     variance += each.drawn[i], deviation += each.drawn[i] / std::sqrt(each.freedom[i]);
   const double worth = variance / deviation;
-  return {variance, deviation > 0 ? worth * worth : static_cast<double>(terms.size() - 1)};
+  return {variance, std::isfinite(worth) ? worth * worth : static_cast<double>(terms.size() - 1)};
 }
 
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,

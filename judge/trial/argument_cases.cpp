@@ -173,6 +173,40 @@ std::vector<ArgumentCase> chosen_cases() {
   };
 }
 
+/// Operands with scales, and caches as they are stored.
+std::vector<ArgumentCase> scale_cases() {
+  const CaseSpec base{.mechanism = "softmax_attention", .shape = unequal};
+  CaseSpec decode = base;
+  decode.cotangents = false, decode.shape.query_len = 3, decode.shape.seq_len = 300;
+  CaseSpec mxfp8 = base, nvfp4 = base;
+  mxfp8.shape =
+      nvfp4.shape = {.batch = 1, .seq_len = 20, .heads = 2, .shared_heads = 1, .key_dim = 64, .value_dim = 32};
+  mxfp8.argument_style = "mxfp8", nvfp4.argument_style = "nvfp4";
+  CaseSpec swizzled = nvfp4, tiles = mxfp8, fp8_pages = base;
+  swizzled.shape.value_dim = 64, swizzled.params["scale_layout"] = std::string("swizzled_4x4");
+  tiles.params["scale_layout"] = std::string("swizzled_128x4");
+  CaseSpec four_bit_pages = swizzled;
+  four_bit_pages.shape.batch = 2, four_bit_pages.with = {{"page_table", "8"}, {"lengths_k", "20,12"}};
+  fp8_pages.argument_style = "fp8_per_token_head", fp8_pages.shape.batch = 2, fp8_pages.with = {{"page_table", "8"}};
+  return {
+      {"decode_scales", "split_decode", with_inputs(decode, {{"k_scale", ""}, {"v_scale", ""}}), {"scales_dropped"}},
+      {"scales",
+       "tiled",
+       with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
+       {"gradient_of_codes_without_scale", "scales_dropped", "scales_of_the_next_head"}},
+      {"blocks",
+       "tiled",
+       with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
+       {"scale_of_the_next_block"}},
+      {"mxfp8", "tiled", mxfp8, {"scales_dropped"}},
+      {"nvfp4", "tiled", nvfp4, {"scales_dropped"}},
+      {"nvfp4_swizzled", "tiled", swizzled, {"scale_layout_dropped", "scales_dropped"}},
+      {"nvfp4_pages", "tiled", four_bit_pages, {"scale_layout_dropped", "pages_in_order"}},
+      {"mxfp8_tiles", "tiled", tiles, {"scales_dropped"}},
+      {"fp8_pages", "tiled", fp8_pages, {"scales_dropped", "pages_in_order"}},
+  };
+}
+
 /// Cases of softmax attention alone.
 std::vector<ArgumentCase> sink_cases() {
   const CaseSpec base{.mechanism = "softmax_attention", .shape = unequal};
@@ -188,10 +222,6 @@ std::vector<ArgumentCase> sink_cases() {
   wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 12};
   CaseSpec absorbed_forward = absorbed;
   absorbed_forward.shape.query_len = 5, absorbed_forward.shape.seq_len = 12;
-  CaseSpec mxfp8 = base, nvfp4 = base;
-  mxfp8.shape =
-      nvfp4.shape = {.batch = 1, .seq_len = 20, .heads = 2, .shared_heads = 1, .key_dim = 64, .value_dim = 32};
-  mxfp8.argument_style = "mxfp8", nvfp4.argument_style = "nvfp4";
   CaseSpec pages = base, decode_pages = decode;
   pages.shape.batch = 2, pages.with = {{"page_table", "8"}, {"sink", ""}};
   decode_pages.shape.batch = 2, decode_pages.shape.seq_len = 100, decode_pages.with = {{"page_table", "16"}};
@@ -205,17 +235,6 @@ std::vector<ArgumentCase> sink_cases() {
        "split_decode",
        with_inputs(decode, {{"sink", "3"}}),
        {"sink_in_every_split", "sink_in_base_e", "sink_dropped"}},
-      {"decode_scales", "split_decode", with_inputs(decode, {{"k_scale", ""}, {"v_scale", ""}}), {"scales_dropped"}},
-      {"scales",
-       "tiled",
-       with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
-       {"gradient_of_codes_without_scale", "scales_dropped", "scales_of_the_next_head"}},
-      {"blocks",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
-       {"scale_of_the_next_block"}},
-      {"mxfp8", "tiled", mxfp8, {"scales_dropped"}},
-      {"nvfp4", "tiled", nvfp4, {"scales_dropped"}},
       {"pages", "tiled", pages, {"pages_in_order", "pages_exchanged"}},
       {"decode_pages", "split_decode", decode_pages, {"pages_in_order", "later_sequences_unwritten"}},
       {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {"queries_of_the_next_head"}},
@@ -375,7 +394,7 @@ std::vector<ArgumentCase> argument_cases(std::string_view mechanism) {
                                               "retnet",   "mamba2",         "gla",   "kda"};
   std::vector<ArgumentCase> cases;
   if (mechanism == "softmax_attention" || mechanism == "parallax") cases = shared_cases(mechanism);
-  if (mechanism == "softmax_attention") add(cases, sink_cases()), add(cases, chosen_cases());
+  if (mechanism == "softmax_attention") add(cases, sink_cases()), add(cases, scale_cases()), add(cases, chosen_cases());
   if (std::find(std::begin(recurrences), std::end(recurrences), mechanism) != std::end(recurrences))
     cases = recurrence_cases(mechanism);
   return cases;

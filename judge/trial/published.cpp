@@ -53,7 +53,9 @@ constexpr PublishedThread threads_[] = {
      "later_sequences_unwritten"},
     // quantised caches
     {"aiter#3498", "scales of a quantised cache", of_its_kind, softmax, "blocks", "scale_of_the_next_block"},
-    {"vllm#50085", "scales of a quantised cache", of_its_kind, softmax, "decode_scales", "scales_dropped"},
+    {"vllm#50085", "swizzled scales of v for a linear reader", its_own, softmax, "nvfp4_swizzled",
+     "scale_layout_dropped"},
+    {"vllm#55976", "the same, of pages", its_own, softmax, "nvfp4_pages", "scale_layout_dropped"},
     {"vllm#53681", "scales of a quantised cache", of_its_kind, softmax, "mxfp8", "scales_dropped"},
     // wide heads
     {"TE#3216", "dq five times as large at K = 256", its_own, softmax, "wide_heads", "query_gradient_five_times"},

@@ -68,7 +68,7 @@ struct Expected {
   std::vector<SliceSum> gains = {};      ///< nor the sums of gain_weight * error these; none: not looked at
   std::vector<double> gain_weight = {};  ///< value / sigma^2 where sigma is known, else 0
   double stall = 0;    ///< where draws do not show what rounding does (docs/judge-derivation.md): by how much, rms
-  double draws = 0;    ///< that sigma was learnt from (Spread::draws)
+  int draws = 0;       ///< that sigma was learnt from
   double widened = 0;  ///< where they do not show what another witness does: the same
   std::function<std::string(std::size_t)> place = {};  ///< what an element is called; where null, its index in `shape`
   Format stored = Format::fp64;         ///< what sigma takes the last rounding to be to (judge/sigma/stored.hpp)

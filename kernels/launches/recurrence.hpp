@@ -18,10 +18,11 @@
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
 
-/// The number that a parameter's digits spell, or `missing`.
+/// The number that a parameter is, or that its digits spell; or `missing`.
 template <class T>
 T parameter(const Problem& problem, std::string_view name, T missing) {
   if (const auto it = problem.params.find(name); it != problem.params.end()) {
+    if (const long* count = std::get_if<long>(&it->second)) return static_cast<T>(*count);
     const std::string& digits = std::get<std::string>(it->second);
     std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), missing);
   }

@@ -47,6 +47,7 @@ struct PlainLaunch {
 inline double number_of(const Problem& problem, std::string_view name) {
   double x = 0;
   if (const auto found = problem.params.find(name); found != problem.params.end()) {
+    if (const long* count = std::get_if<long>(&found->second)) return static_cast<double>(*count);
     const std::string& digits = std::get<std::string>(found->second);
     std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), x);
   }

@@ -248,7 +248,7 @@ S absorbed(const S& zero, const S& otherwise) {
     }
     return result;
   } else if constexpr (std::is_same_v<S, Sized>) {
-    return zero.nothing() || (is_zero(zero) && !isfinite(otherwise)) ? S(0) : otherwise;
+    return is_zero(zero) && (zero.nothing() || !isfinite(otherwise)) ? S(0) : otherwise;
   } else {
     return is_zero(zero) ? S(0) : otherwise;
   }

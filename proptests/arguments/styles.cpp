@@ -130,6 +130,29 @@ TEST(ArgumentStyles, CodesAndScalesAreTheDrawnOperands) {
   }
 }
 
+/// The largest code of a token is the largest of E4M3, and codes times scales are the drawn keys and values.
+TEST(ArgumentStyles, EveryTokenOfAHeadHasAScale) {
+  const Safetensors plain = drawn_in("softmax_attention", "hard_cap"),  // which is about queries alone
+      file = drawn_in("softmax_attention", "fp8_per_token_head");
+  EXPECT_FALSE(file.tensors.contains("q_scale"));
+  for (const std::string name : {"k", "v"}) {
+    const std::vector<double> codes = numbers(file, name.c_str()), scales = numbers(file, (name + "_scale").c_str()),
+                              x = numbers(plain, name.c_str());
+    ASSERT_EQ(scales.size(), 2U * 24U);
+    for (std::size_t row = 0; row < 24U * 2U; ++row) {  // codes are [T][H][32], scales [H][T]
+      const double scale = scales[row % 2 * 24 + row / 2];
+      double largest = 0;
+      for (std::size_t i = row * 32; i < (row + 1) * 32; ++i) {
+        largest = std::max(largest, std::fabs(codes[i]));
+        EXPECT_EQ(codes[i], round_to(codes[i], Format::e4m3));
+        // Half a step of E4M3, above 2^-6 and below.
+        EXPECT_LE(std::fabs(codes[i] * scale - x[i]), std::max(std::fabs(x[i]) / 16, std::ldexp(scale, -10))) << i;
+      }
+      EXPECT_EQ(largest, 448) << name << ' ' << row;
+    }
+  }
+}
+
 /// Lists of a case of that style, one for every row and head of k.
 std::vector<std::vector<double>> lists_in(const char* style) {
   const std::vector<double> entries = numbers(drawn_in("softmax_attention", style), "topk_indices");

@@ -191,5 +191,16 @@ TEST(Blocks, of_zeros_are_zero) {
   }
 }
 
+/// Whatever scale the others of its block have.
+TEST(Blocks, keep_what_is_no_number) {
+  for (const double others : {0.0, 1.0}) {
+    std::vector<double> x(16, others);
+    x[3] = std::nan("");
+    RandomBits random;
+    round_by_blocks(x.data(), 1, x.size(), *block_format_from("e2m1/1x16:e4m3"), Rounding::nearest_even, random);
+    EXPECT_TRUE(std::isnan(x[3])) << others;
+  }
+}
+
 }  // namespace
 }  // namespace assay

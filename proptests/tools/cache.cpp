@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "files/safetensors.hpp"
@@ -104,6 +107,42 @@ TEST_F(CacheFiles, stays_within_its_bound) {
   EXPECT_EQ(reader().find("d"), bytes);
 }
 
+/// What is soon computed again takes no room, once it is large.
+TEST_F(CacheFiles, keeps_no_large_file_of_what_is_soon_computed) {
+  Cache cache(kept());
+  for (const std::size_t n : {1'000U, 1'000'000U})
+    kept_in(&cache, std::to_string(n), [n] {
+      Oracle oracle;
+      oracle.tensors.emplace_back("o", Oracle::Tensor{{}, std::vector<HiLo>(n), std::vector<double>(n)});
+      return oracle;
+    });
+  EXPECT_NE(reader().find("1000"), std::nullopt);
+  EXPECT_EQ(reader().find("1000000"), std::nullopt);
+  EXPECT_TRUE(is_worth_keeping(20'000'000, 2));
+}
+
+/// Numbers take as many bytes as the widest of their list needs, and come back to the bit.
+TEST(CacheBytes, are_as_many_as_a_list_needs) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<std::size_t, std::vector<double>>> lists = {
+      {1, {0, 0}},   {2, {1, -0.0, infinite, -0.5}}, {3, {0x1.fffep-3, 1}}, {4, {0x1.000002p0, 3}},
+      {8, {0.1, 1}}, {8, {std::nan(""), 0x1p-1074}}};
+  const auto bytes_of = [](const std::vector<double>& sigma) {
+    Named<Expected> list(1);
+    list.front().second.sigma = sigma;
+    return packed(list);
+  };
+  for (const auto& [width, list] : lists) {
+    const std::string bytes = bytes_of(list);
+    EXPECT_EQ(bytes.size(), bytes_of({}).size() + width * list.size());
+    Named<Expected> again;
+    unpack(bytes, again);
+    const std::vector<double>& sigma = again.at(0).second.sigma;
+    ASSERT_EQ(sigma.size(), list.size());
+    EXPECT_EQ(std::memcmp(sigma.data(), list.data(), list.size() * sizeof(double)), 0) << width;
+  }
+}
+
 TEST_F(CacheFiles, works_where_nothing_can_be_kept) {
   for (const fs::path& where : {fs::path(), fs::path("/proc/nothing"), folder / "file" / "below"}) {
     write("file", "");
@@ -178,6 +217,21 @@ TEST_F(CachedCheck, says_the_same_without_computing) {
   EXPECT_EQ(text(second), text(without));
   make("1");
   EXPECT_EQ(check().cache->hits(), 0);
+}
+
+/// Three bytes of sigma and three of what it is worth; truth and limits follow from what is known elsewhere.
+TEST_F(CachedCheck, keeps_six_bytes_of_an_element) {
+  const auto size_of = [](const Expected& expected) { return packed(Named<Expected>{{"", expected}}).size(); };
+  for (const ReportRow& row : check().rows) {
+    ASSERT_NE(row.expected, nullptr) << row.tensor;
+    Expected kept = *row.expected;
+    leave_out_what_follows(kept, false);
+    const std::size_t elements = kept.sigma.size(), size = size_of(kept);
+    EXPECT_GT(elements, 0U) << row.tensor;
+    EXPECT_TRUE(kept.value.empty()) << row.tensor;
+    kept.sigma.clear(), kept.freedom.clear();
+    EXPECT_LE(size, size_of(kept) + 6 * elements) << row.tensor;
+  }
 }
 
 /// One check after another, each with other limits than one before it: each computes some of them anew, and says what

@@ -11,7 +11,7 @@ SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I
 # Names of a case's precision: ours, and those of the frameworks.
 PRECISIONS = {"fp64": "F64", "fp32": "F32", "tf32": "F32", "bf16": "BF16", "fp16": "F16", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 # Styles of case with numbers in narrower formats, and a scale for each block of them.
-BLOCKS = ("mxfp8", "nvfp4")
+BLOCKS = ("mxfp8", "nvfp4", "fp8_per_token_head")
 PLAIN = {"F64": "float64", "F32": "float32", "F16": "float16"}
 
 

@@ -5,17 +5,13 @@ import numpy as np
 
 import support  # noqa: F401
 from assay.language import MechanismError
-from fields import Doubles
 
-DOUBLES = Doubles()
 INTEGER = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "neg": np.negative}
 COMPARE = {"lt": np.less, "le": np.less_equal, "eq": np.equal}
 LOGIC = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
 
 
 class Interpreter:
-    """Evaluates blocks. Arrays may have further leading axes, which are batches, where the field is Doubles."""
-
     def __init__(self, field, lengths):
         self.f, self.lengths = field, lengths
 
@@ -85,15 +81,7 @@ class Interpreter:
         return both[:, len(a) :]
 
     def rows(self, op, s, seen):
-        f = self.f
         seen = np.broadcast_to(seen, np.shape(s))
-        if not f.exact:
-            low = np.where(seen, s, -np.inf)
-            top = low.max(axis=-1, keepdims=True, initial=-np.inf)
-            top = np.where(np.isfinite(top), top, 0)
-            w = np.exp(low - top)
-            z = w.sum(axis=-1, keepdims=True)
-            return np.where(z > 0, w / np.where(z > 0, z, 1), 0) if op == "softmax" else (np.log(z) + top)[..., 0]
         out = np.empty(s.shape if op == "softmax" else s.shape[:-1], dtype=object)
         for at in np.ndindex(s.shape[:-1]):
             out[at] = self.one_row(op, s[at], np.flatnonzero(seen[at]))
@@ -123,72 +111,41 @@ class Interpreter:
         a, carry = n.attrs, n.attrs["carry"]
         last = carry + a["xs"]
         states, rest = list(x[:carry]), list(x[last:])
-        rows_in = [np.moveaxis(np.asarray(s), -len(t.shape), 0) for s, t in zip(x[carry:last], types[carry:last])]
         order, rows = range(self.length(types[carry].shape[0])), []
         for t in reversed(order) if a["reverse"] else order:
-            out = self.block(a["body"], states + [s[t] for s in rows_in] + rest)
+            out = self.block(a["body"], states + [s[t] for s in x[carry:last]] + rest)
             states = out[:carry]
             rows.append(out[carry:])
         rows = rows[::-1] if a["reverse"] else rows
         return tuple(states) + tuple(self.stacked([r[i] for r in rows], t) for i, t in enumerate(n.type[carry:]))
 
     def stacked(self, rows, t):
-        rank = len(t.shape) - 1
-        if not rows:
-            shape = [self.length(a) for a in t.shape]
-            return self.f.array(np.zeros(shape, dtype=int)) if t.kind == "real" else np.zeros(shape, dtype=t.kind)
-        shape = np.broadcast_shapes(*{np.shape(r) for r in rows})
-        return np.stack([np.broadcast_to(r, shape) for r in rows], axis=-(rank + 1))
-
-
-def from_end(t, axis):
-    """Axes counted from the end: batches lead."""
-    return axis - len(t.shape)
+        if rows:
+            return np.stack(rows)
+        none = np.zeros([self.length(a) for a in t.shape], dtype=int)
+        return self.f.array(none) if t.kind == "real" else none.astype(t.kind)
 
 
 def constant(run, x, t, value):
     return np.bool_(value) if isinstance(value, bool) else run.f.lift(fractions.Fraction(value))
 
 
-def to_real(run, x, t):
-    return run.f.array(x[0])
-
-
 def expand(run, x, t, at, size):
-    axis, n = from_end(t, at) - 1, run.length(size)
-    y = np.expand_dims(x[0], axis)
-    return np.repeat(y, n, axis=axis) if n != 1 else y
-
-
-def transpose(run, x, t, perm):
-    lead = np.ndim(x[0]) - len(perm)
-    return np.transpose(x[0], [*range(lead), *(lead + i for i in perm)])
-
-
-def take(run, x, t, axis, i):
-    return np.take(x[0], i, axis=from_end(t, axis))
+    return np.repeat(np.expand_dims(x[0], at), run.length(size), axis=at)
 
 
 def total(run, x, t, axis):
     y = np.asarray(x[0])
-    if run.f.exact and t.kind == "real":
-        shape = np.delete(y.shape, from_end(t, axis))
-        return np.asarray(y.sum(axis=from_end(t, axis)), dtype=object) if y.size else run.f.array(np.zeros(shape, dtype=int))
-    return y.sum(axis=from_end(t, axis))
+    if t.kind != "real":
+        return y.sum(axis=axis)
+    return np.asarray(y.sum(axis=axis), dtype=object) if y.size else run.f.array(np.zeros(np.delete(y.shape, axis), dtype=int))
 
 
 def moved(run, x, t, by):
-    rows = np.moveaxis(np.asarray(x[0]), from_end(t, 0), 0)
-    y, n = np.broadcast_to(run.f.lift(0), rows.shape).copy(), len(rows)
+    y, n = np.broadcast_to(run.f.lift(0), np.shape(x[0])).copy(), len(x[0])
     if abs(by) < n:
-        y[max(by, 0) : n + min(by, 0)] = rows[max(-by, 0) : n - max(by, 0)]
-    return np.moveaxis(y, 0, from_end(t, 0))
-
-
-def running_sums(run, x, t, reverse):
-    rows = np.moveaxis(np.asarray(x[0]), from_end(t, 0), 0)
-    y = np.cumsum(rows[::-1], axis=0)[::-1] if reverse else np.cumsum(rows, axis=0)
-    return np.moveaxis(y, 0, from_end(t, 0))
+        y[max(by, 0) : n + min(by, 0)] = x[0][max(-by, 0) : n - max(by, 0)]
+    return y
 
 
 def contraction(run, x, t, spec, absorb=False):
@@ -198,7 +155,7 @@ def contraction(run, x, t, spec, absorb=False):
     if not absorb or fine.all():
         return run.f.contract(spec, a, b)
     y = run.f.contract(spec, a, np.where(fine, b, run.f.lift(0)))
-    hit = DOUBLES.contract(spec, ~np.asarray(run.f.eq(a, run.f.lift(0))) * 1.0, ~fine * 1.0) > 0
+    hit = np.einsum(spec, ~np.asarray(run.f.eq(a, run.f.lift(0))) * 1, ~fine * 1) > 0
     return np.where(hit, run.f.lift("NaN"), y)
 
 
@@ -207,15 +164,15 @@ STRUCTURE = {
     "int": lambda run, x, t, value: np.int64(value),
     "size": lambda run, x, t, axis: np.int64(run.length(axis)),
     "iota": lambda run, x, t, axis: np.arange(run.length(axis)),
-    "real": to_real,
+    "real": lambda run, x, t: run.f.array(x[0]),
     "select": lambda run, x, t: np.where(*x),
     "round": lambda run, x, t, site: x[0],
     "expand": expand,
-    "transpose": transpose,
-    "index": take,
+    "transpose": lambda run, x, t, perm: np.transpose(x[0], perm),
+    "index": lambda run, x, t, axis, i: np.take(x[0], i, axis=axis),
     "sum": total,
     "shift": moved,
-    "cumsum": running_sums,
+    "cumsum": lambda run, x, t, reverse: np.cumsum(x[0][::-1], axis=0)[::-1] if reverse else np.cumsum(x[0], axis=0),
     "contract": contraction,
 }
 
@@ -251,9 +208,9 @@ def bound(i, x, field, lengths):
     x, n = field.array(x), len(i.type.shape)
     if x.ndim < n and x.size == 0:
         x = x.reshape(x.shape + tuple(lengths.get(a, 0) if isinstance(a, str) else a for a in i.type.shape[x.ndim :]))
-    if x.ndim < n or field.exact and x.ndim > n:
+    if x.ndim != n:
         raise MechanismError(f"{i.name} has {x.ndim} axes and needs [{' '.join(map(str, i.type.shape))}]")
-    for axis, length in zip(i.type.shape, x.shape[x.ndim - n :]):
+    for axis, length in zip(i.type.shape, x.shape):
         want = axis if isinstance(axis, int) else lengths.setdefault(axis, length)
         if want != length:
             raise MechanismError(f"{i.name} has {length} along {axis}, not {want}")

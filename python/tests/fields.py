@@ -1,4 +1,4 @@
-"""The numbers a program is evaluated with: doubles as numpy has them, decimals of many digits, and dual numbers on those.
+"""The numbers a program is evaluated with: decimals of many digits, and dual numbers on those.
 
 Undefined is NaN. Decimals need decimal.localcontext(PRECISE): they have as many digits as that says, and trap nothing.
 """
@@ -12,40 +12,8 @@ PRECISE = decimal.Context(prec=90, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN,
 NAN, ZERO, ONE = D("NaN"), D(0), D(1)
 
 
-class Doubles:
-    """float64; further leading axes are batches."""
-
-    exact = False
-    exp, log, sqrt, tanh, abs, finite = np.exp, np.log, np.sqrt, np.tanh, np.abs, np.isfinite
-    lt, le, eq, max, power = np.less, np.less_equal, np.equal, np.maximum, np.power
-
-    def lift(self, x):
-        return np.float64(x.numerator) / np.float64(x.denominator) if isinstance(x, fractions.Fraction) else np.float64(x)
-
-    def array(self, x):
-        return np.asarray(x, dtype=np.float64)
-
-    def detach(self, x):
-        return x
-
-    def div(self, a, b):
-        return np.where(np.equal(b, 0), np.nan, np.divide(a, b))
-
-    def sigmoid(self, x):
-        return 1 / (1 + np.exp(-x))
-
-    def softplus(self, x):
-        return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-    def contract(self, spec, a, b):
-        x, y, z = spec.replace("->", ",").split(",")
-        return np.einsum(f"...{x},...{y}->...{z}", a, b)
-
-
 class Objects:
     """A field of Python's numbers: `one` lifts a Fraction, an int or a text; the rest are functions of single numbers."""
-
-    exact = True
 
     def __init__(self, one, functions):
         self.one = one

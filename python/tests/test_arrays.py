@@ -84,65 +84,46 @@ class Defaults(unittest.TestCase):
         np.testing.assert_array_equal(decay(x=np.array([3.0, 1.0]))["y"], [1.0, 1 / 3])
 
 
+def without(x, *names):
+    return {k: v for k, v in x.items() if k not in names}
+
+
+STATE = ("o", "final_state")
+# Of what inputs are drawn; both sides of an identity between mechanisms m, in its limit; the outputs that are the same.
+IDENTITIES = [
+    ("mesanet_recurrence", lambda m, x: (m["mesanet"](ridge="", **x), m["mesanet_recurrence"](**x)), STATE),
+    ("titans", lambda m, x: (m["titans"](**x), m["mdn"](
+        q=x["q"], k=x["k"], v=x["v"], p=x["k"], log_alpha=np.log(1 - x["alpha"]), log_mu=np.log(x["eta"]), eta=2 * x["theta"], beta=np.ones(5),
+        initial_state=x["initial_state"], initial_momentum=-x["initial_momentum"], scale=1.0)), STATE),
+    ("kda", lambda m, x: (m["kda"](**x), m["gdn2"](  # with one gate
+        **without(x, "beta"), erase=np.outer(x["beta"], np.ones(3)), write=np.outer(x["beta"], np.ones(2)))), STATE),
+    ("deltanet", lambda m, x: (m["deltanet"](**without(x, "k_carry")), m["delta_product"](
+        steps=1, initial_state=x["initial_state"], **{name: x[name][:, None] for name in ("k", "v", "beta")}, q=x["q"])), STATE),
+    ("lightning_attention", lambda m, x: (m["lightning_attention"](scale=1.0, **x), m["mamba2"](
+        log_decay=np.full(5, -x["slope"]), scale=1.0, **without(x, "slope"))), STATE),
+    # With u = 1 it is linear attention's read of the state before its decay.
+    ("rwkv6", lambda m, x: (m["rwkv6"](**{**x, "u": np.ones(3), "log_decay": 0 * x["log_decay"]}), m["linear_attention"](
+        scale=1.0, q=x["r"], k=x["k"], v=x["v"], initial_state=x["initial_state"])), STATE),
+    ("softmax_attention", lambda m, x: (m["alibi_attention"](slope=0.0, **x), m["softmax_attention"](**x)), ("o",)),
+    ("softmax_attention", lambda m, x: (m["sink_attention"](sink=-1e3, **x), m["softmax_attention"](**x)), ("o",)),
+    ("softmax_attention", lambda m, x: (m["parallax"](rho=np.zeros((5, 3)), **x), m["softmax_attention"](**x)), ("o",)),
+    ("softmax_attention", lambda m, x: (m["forgetting_attention"](log_decay=np.zeros(5), scale=1 / x["bandwidth"], **without(x, "window", "bandwidth")),
+                                        m["softmax_attention"](**without(x, "window"))), ("o",)),
+    ("mamba2", lambda m, x: (m["log_linear_attention"](level=np.ones((5, 8)), **without(x, "initial_state")),  # of equal levels
+                             m["mamba2"](**{**x, "initial_state": 0 * x["initial_state"]})), ("o",)),
+]  # fmt: skip
+
+
 class Identities(unittest.TestCase):
-    """Identities between mechanisms in their limits, in doubles."""
+    def draw(self, name):
+        return arrays_of(drawn(support.program(name), random.Random(name), support.LENGTHS))
 
-    def draw(self, name, settings=()):
-        return arrays_of(drawn(support.program(name, settings), random.Random(name), support.LENGTHS))
+    def test_both_sides_are_the_same_in_doubles(self):
+        for name, sides, outputs in IDENTITIES:
+            a, b = sides(support.library(), self.draw(name))
+            for o in outputs:
+                np.testing.assert_allclose(a[o], b[o], rtol=1e-12, atol=1e-13, err_msg=name)
 
-    def same(self, a, b, outputs=("o",)):
-        for o in outputs:
-            np.testing.assert_allclose(a[o], b[o], rtol=1e-12, atol=1e-13)
-
-    def test_mesanet_by_elimination_and_by_recurrence(self):
-        m, given = support.library(), self.draw("mesanet_recurrence")
-        self.same(m["mesanet"](ridge="", **given), m["mesanet_recurrence"](**given), ("o", "final_state"))
-
-    def test_titans_is_momentum_deltanet(self):
-        m, x = support.library(), self.draw("titans")
-        other = dict(q=x["q"], k=x["k"], v=x["v"], p=x["k"], log_alpha=np.log(1 - x["alpha"]), log_mu=np.log(x["eta"]), eta=2 * x["theta"],
-                     beta=np.ones(5), initial_state=x["initial_state"], initial_momentum=-x["initial_momentum"], scale=1.0)  # fmt: skip
-        self.same(m["titans"](**x), m["mdn"](**other), ("o", "final_state"))
-
-    def test_gdn2_with_one_gate_is_kda(self):
-        m, x = support.library(), self.draw("kda")
-        gate = x.pop("beta")
-        y = {**x, "erase": np.outer(gate, np.ones(3)), "write": np.outer(gate, np.ones(2))}
-        self.same(m["gdn2"](**y), m["kda"](beta=gate, **x), ("o", "final_state"))
-
-    def test_delta_product_of_one_step_is_deltanet(self):
-        m, x = support.library(), self.draw("deltanet")
-        x.pop("k_carry")
-        y = {**x, "k": x["k"][:, None], "v": x["v"][:, None], "beta": x["beta"][:, None]}
-        self.same(m["delta_product"](steps=1, **y), m["deltanet"](**x), ("o", "final_state"))
-
-    def test_lightning_attention_is_mamba2_with_one_gate(self):
-        m, x = support.library(), self.draw("lightning_attention")
-        y = {k: v for k, v in x.items() if k != "slope"}
-        one_gate = m["mamba2"](log_decay=np.full(5, -x["slope"]), scale=1.0, **y)
-        self.same(m["lightning_attention"](scale=1.0, **x), one_gate, ("o", "final_state"))
-
-    def test_rwkv6_reads_before_it_writes(self):
-        """With u = 1 that is linear attention's read of the state before its decay."""
-        m, x = support.library(), self.draw("rwkv6")
-        x["u"] = np.ones(3)
-        x["log_decay"] = 0 * x["log_decay"]
-        y = {"q": x["r"], **{k: x[k] for k in ("k", "v", "initial_state")}}
-        self.same(m["rwkv6"](**x), m["linear_attention"](scale=1.0, **y), ("o", "final_state"))
-
-    def test_attention_without_what_was_added(self):
+    def test_a_cap_far_beyond_the_scores(self):
         m, x = support.library(), self.draw("softmax_attention")
-        plain = m["softmax_attention"](**x)
-        self.same(m["alibi_attention"](slope=0.0, **x), plain)
-        self.same(m["sink_attention"](sink=-1e3, **x), plain)
-        self.same(m["parallax"](rho=np.zeros((5, 3)), **x), plain)
-        np.testing.assert_allclose(m["capped_attention"](cap=1e6, **x)["o"], plain["o"], rtol=1e-10)
-        x.pop("window")
-        h = x.pop("bandwidth")
-        self.same(m["forgetting_attention"](log_decay=np.zeros(5), scale=1 / h, **x), m["softmax_attention"](bandwidth=h, **x))
-
-    def test_log_linear_attention_with_equal_levels_is_mamba2(self):
-        m, x = support.library(), self.draw("mamba2")
-        x["initial_state"] = 0 * x["initial_state"]
-        y = {k: v for k, v in x.items() if k != "initial_state"}
-        self.same(m["log_linear_attention"](level=np.ones((5, 8)), **y), m["mamba2"](**x))
+        np.testing.assert_allclose(m["capped_attention"](cap=1e6, **x)["o"], m["softmax_attention"](**x)["o"], rtol=1e-10)

@@ -10,7 +10,7 @@ from assay.language import const, detach, exp, iota, log, maximum, mechanism, mi
 from assay.language import cumsum, gradient, logsumexp, sigmoid, softmax, softplus, solve, tanh
 from assay.language.infer import OPS
 from evaluate import evaluate
-from fields import PRECISE, Doubles, Dual, decimals, duals
+from fields import PRECISE, Dual, decimals, duals
 
 # Where inputs of a domain are drawn: far from what a domain refuses.
 RANGES = {"log_decay": (-1, -0.05), "write_strength": (0.2, 0.9), "gain": (0.3, 1.5), "ridge": (0.1, 1), "bandwidth": (1.5, 2.5), "scale": (0.3, 0.6),
@@ -173,9 +173,10 @@ class Rules(unittest.TestCase):
             lengths = {**support.LENGTHS, "T": 0}
             given = drawn(p, random.Random(3), lengths)
             given |= {i.name: np.zeros([lengths[a] for a in i.type.shape]) for i in p.inputs if i.domain == "cotangent"}
-            out = evaluate(p, {k: np.asarray(x, dtype=float) for k, x in given.items()}, Doubles(), lengths)
+            with decimal.localcontext(PRECISE):
+                out = evaluate(p, given, decimals(), lengths)
             self.assertEqual(out["o"].shape, (0, 2))
-            np.testing.assert_array_equal(out["final_state"], np.asarray(given["initial_state"], dtype=float))
+            np.testing.assert_array_equal(out["final_state"], given["initial_state"])
 
 
 def operations(block):

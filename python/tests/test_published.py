@@ -2,6 +2,8 @@
 
 Runs with the packages of `tools/setup --foreign`. That code computes in fp32 wherever it casts: here such casts keep doubles.
 """
+import decimal
+import functools
 import importlib.util
 import pathlib
 import random
@@ -12,7 +14,8 @@ import numpy as np
 import support
 import torch
 from evaluate import evaluate
-from fields import Doubles
+from fields import decimals
+from test_gradients import drawn
 
 torch.set_default_dtype(torch.float64)
 LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5, "N": 3}
@@ -24,6 +27,7 @@ prepare_cu_seqlens = validate_initial_state = lambda x, **shapes: x
 """
 
 
+@functools.cache
 def theirs(module, function):
     """A function of fla/ops/MODULE.py, read without importing the package, which wants a GPU; its casts to fp32 keep doubles."""
     folder = pathlib.Path(next(iter(importlib.util.find_spec("fla").submodule_search_locations)))
@@ -85,38 +89,30 @@ def preconditioned(rule, *names):
     return f
 
 
-def gated(x, k, v, g, state=None):
-    """Their gated linear attention on keys, values and log decays of the caller's."""
-    state = None if state is None else of(state)
-    return outputs(*theirs("gla/naive", "naive_recurrent_gla")(*map(bthd, (x["q"], k, v, g)), initial_state=state, output_final_state=True))
-
-
 def lightnet(x):
     """As their layer does it: a softmax of every channel over the tokens so far is a decay."""
     z = torch.logcumsumexp(x["k"], 0)
-    return {"o": gated(x, torch.exp(x["k"] - z), x["v"], torch.cat([z[:1], z[:-1]]) - z)["o"]}
+    run = naive("gla", "naive_recurrent_gla", "q k v log_decay")
+    return run({**x, "k": torch.exp(x["k"] - z), "log_decay": torch.cat([z[:1], z[:-1]]) - z})
 
 
 def rodimus(x):
     """As their layer does it, with keys whose length is the caller's."""
     g, tau = torch.nn.functional.softplus(x["select"]), torch.sigmoid(x["temper"])
-    return gated(x, x["k"] * g**tau, x["v"] * x["beta"], -g * tau, x["initial_state"])
+    return recurrent("gla", "naive_recurrent_gla", "q k v log_decay")({**x, "k": x["k"] * g**tau, "v": x["v"] * x["beta"], "log_decay": -g * tau})
 
 
 def exchanged(x):
     """Oja's rule is their delta rule with keys and values exchanged: its state is theirs after every token, transposed."""
-    step = theirs("kda/naive", "naive_recurrent_kda")
-    given = [x["v"], x["v"], x["k"], x["log_decay"], x["beta"]]
-    run = lambda t: step(*(bthd(y[:t]) for y in given), initial_state=of(x["initial_state"].T), output_final_state=True)[1][0, 0].T
-    states = [run(t + 1) for t in range(len(x["q"]))]
+    step, first = recurrent("kda", "naive_recurrent_kda", "v v k log_decay beta"), x["initial_state"].T
+    states = [step({**{name: y[: t + 1] for name, y in x.items()}, "initial_state": first})["final_state"].T for t in range(len(x["q"]))]
     return {"o": torch.stack([q @ S for q, S in zip(x["q"], states)]) / 2, "final_state": states[-1]}
 
 
 def closed_form(x):
     """The delta rule by their code, its write strength solved for."""
     n = (x["k"] * x["k"]).sum(-1)
-    return heads_first(*theirs("delta_rule/naive", "delta_rule_recurrence")(
-        *map(bhtd, (x["q"], x["k"], x["v"], -torch.expm1(-x["beta"] * n) / n)), initial_state=of(x["initial_state"])))  # fmt: skip
+    return by_heads("delta_rule", "delta_rule_recurrence", "q k v beta", state=True)({**x, "beta": -torch.expm1(-x["beta"] * n) / n})
 
 
 def memories(x):
@@ -124,8 +120,8 @@ def memories(x):
     chosen = torch.tensor(ROUTED > 0, dtype=torch.float64)
     weight = x["router"].exp() * chosen
     weight = weight / weight.sum(-1, keepdim=True)
-    run = theirs("linear_attn/naive", "naive_recurrent_linear_attn")
-    attend = lambda k, v, state: outputs(*run(*map(bthd, (x["q"], k, v)), initial_state=of(state), output_final_state=True))
+    run = recurrent("linear_attn", "naive_recurrent_linear_attn", "q k v")
+    attend = lambda k, v, state: run({"q": x["q"], "k": k, "v": v, "initial_state": state})
     shared = attend(x["shared_k"], x["shared_v"], x["initial_shared"])
     each = [attend(x["k"][:, m] * chosen[:, m : m + 1], x["v"][:, m], x["initial_state"][m]) for m in range(chosen.shape[1])]
     o = shared["o"] + sum(weight[:, m : m + 1] * one["o"] for m, one in enumerate(each))
@@ -181,25 +177,31 @@ def ring(x):
         initial_state=(keys.mT, values, torch.zeros(1, 1)))[0])  # fmt: skip
 
 
+def naive(module, function, names, layout=bthd, state=False, **more):
+    """Their function of inputs by their names in one layout: o, and of one that starts from a state its last state."""
+
+    def f(x):
+        begins = {"initial_state": of(x["initial_state"])} if state else {}
+        found = theirs(f"{module}/naive", function)(*(layout(x[name]) for name in names.split()), **begins, **more)
+        found = found[: 1 + state] if isinstance(found, tuple) else (found,)
+        return outputs(*found) if layout is bthd else heads_first(*found)
+
+    return f
+
+
+recurrent = functools.partial(naive, state=True, output_final_state=True)
+by_heads = functools.partial(naive, layout=bhtd)
+
 # Mechanism, settings, inputs left out; and their function on our inputs.
 PUBLISHED = [
-    ("gdn2", {}, lambda x: outputs(*theirs("gdn2/naive", "naive_recurrent_gdn2")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["erase"], x["write"])),
-        initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("kda", {}, lambda x: outputs(*theirs("kda/naive", "naive_recurrent_kda")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["beta"])), initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("gla", {}, lambda x: outputs(*theirs("gla/naive", "naive_recurrent_gla")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("mamba2", {}, lambda x: outputs(*theirs("simple_gla/naive", "naive_recurrent_simple_gla")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), initial_state=of(x["initial_state"])))),
-    ("deltanet", {}, lambda x: heads_first(*theirs("delta_rule/naive", "delta_rule_recurrence")(
-        *map(bhtd, (x["q"], x["k"], x["v"], x["beta"])), initial_state=of(x["initial_state"])))),
-    ("gated_deltanet", {}, lambda x: outputs(*theirs("gated_delta_rule/naive", "naive_recurrent_gated_delta_rule")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["beta"], x["log_decay"])), initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("linear_attention", {}, lambda x: outputs(*theirs("linear_attn/naive", "naive_recurrent_linear_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"])), initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("retnet", {"initial_state": None, "head": 0}, lambda x: heads_first(theirs("retention/naive", "naive_retention")(
-        *map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("gdn2", {}, recurrent("gdn2", "naive_recurrent_gdn2", "q k v log_decay erase write")),
+    ("kda", {}, recurrent("kda", "naive_recurrent_kda", "q k v log_decay beta")),
+    ("gla", {}, recurrent("gla", "naive_recurrent_gla", "q k v log_decay")),
+    ("mamba2", {}, naive("simple_gla", "naive_recurrent_simple_gla", "q k v log_decay", state=True)),
+    ("deltanet", {}, by_heads("delta_rule", "delta_rule_recurrence", "q k v beta", state=True)),
+    ("gated_deltanet", {}, recurrent("gated_delta_rule", "naive_recurrent_gated_delta_rule", "q k v beta log_decay")),
+    ("linear_attention", {}, recurrent("linear_attn", "naive_recurrent_linear_attn", "q k v")),
+    ("retnet", {"initial_state": None, "head": 0}, by_heads("retention", "naive_retention", "q k v")),
     ("mdn", {}, lambda x: outputs(*theirs("momentum_delta_rule/naive", "recurrent_momentum_delta_rule_ref")(
         *map(bthd, (x["q"], x["k"], x["v"], x["log_alpha"], x["log_mu"], x["p"], x["beta"], x["eta"])),
         initial_S=of(x["initial_state"]), initial_M=of(x["initial_momentum"]))[:1])),
@@ -209,45 +211,35 @@ PUBLISHED = [
     ("rwkv6", {}, lambda x: heads_first(*theirs("rwkv6/recurrent_naive", "naive_recurrent_rwkv6")(
         *map(bhtd, (x["r"], x["k"], x["v"], x["log_decay"])), x["u"][None], scale=1.0,
         initial_state=of(x["initial_state"]), output_final_state=True))),
-    ("rwkv7", {"scale": 0.5}, lambda x: heads_first(*theirs("generalized_delta_rule/dplr/naive", "dplr_recurrence")(
-        *map(bhtd, (x["r"], x["k"], x["v"], x["a"], x["b"], x["log_decay"])), initial_state=of(x["initial_state"])))),
+    ("rwkv7", {"scale": 0.5}, by_heads("generalized_delta_rule/dplr", "dplr_recurrence", "r k v a b log_decay", state=True)),
     ("gsa", {"initial_keys": None, "initial_values": None}, lambda x: outputs(theirs("gsa/naive", "naive_recurrent_gsa")(
         *map(bthd, (x["q"], x["k"], x["v"], 1 - torch.exp(x["log_forget"]), x["log_forget"])))[0])),
-    ("forgetting_attention", {}, lambda x: outputs(theirs("forgetting_attn/naive", "naive_forgetting_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"]))))),
-    ("log_linear_attention", {}, lambda x: outputs(theirs("log_linear_attn/naive", "naive_log_linear_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], x["level"])), scale=None))),
-    ("parallax", {"V": 4, "bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("parallax/naive", "naive_parallax")(
-        *map(bthd, (x["q"], x["rho"], x["k"], x["v"])), window_size=4))),
-    ("softmax_attention", {"bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("attn/naive", "naive_parallel_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"])), window_size=4)[0])),
-    ("sink_attention", {"bandwidth": 2.0, "window": 4}, lambda x: outputs(theirs("attn/naive", "naive_parallel_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"])), window_size=4, sink_bias=x["sink"][None])[0])),
+    ("forgetting_attention", {}, naive("forgetting_attn", "naive_forgetting_attn", "q k v log_decay")),
+    ("log_linear_attention", {}, naive("log_linear_attn", "naive_log_linear_attn", "q k v log_decay level", scale=None)),
+    ("parallax", {"V": 4, "bandwidth": 2.0, "window": 4}, naive("parallax", "naive_parallax", "q rho k v", window_size=4)),
+    ("softmax_attention", {"bandwidth": 2.0, "window": 4}, naive("attn", "naive_parallel_attn", "q k v", window_size=4)),
+    ("sink_attention", {"bandwidth": 2.0, "window": 4}, lambda x: naive("attn", "naive_parallel_attn", "q k v", window_size=4, sink_bias=x["sink"][None])(x)),
     ("mesanet", {"V": 4, "ridge": "", "lambda_scaling": "sum"}, lambda x: outputs(theirs("mesa_net/naive", "naive_mesa_net_exact")(
         *map(bthd, (x["q"], x["k"], x["v"])), torch.zeros(1, 9, 1), x["lambda"].expand(1, 4), torch.ones(1, 9, 1))[0])),
     ("ttt_linear", {"residual": "read"}, lambda x: outputs(theirs("ttt/naive", "chunk_ttt_linear_ref")(
         *map(bthd, (x["q"] * 1, x["k"], x["v"])), x["gain"], x["bias"], bthd(x["eta"])[..., None], scale=1.0, mini_batch_size=1,
         initial_state=of(x["initial_state"]), initial_state_bias=x["initial_offset"][None, None, None])[0])),
-    ("path_attention", {"V": 4}, lambda x: outputs(theirs("path_attn/naive", "naive_path_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["w"], x["beta"], 0 * x["beta"])), scale=0.5, chunk_size=4))),
-    ("based", {"eps": 1e-6}, lambda x: heads_first(theirs("based/naive", "naive_parallel_based")(*map(bhtd, (x["q"], x["k"], x["v"]))))),
-    ("power_attention", {"log_decay": None, "eps": 1e-6}, lambda x: heads_first(theirs("rebased/naive", "naive_parallel_rebased")(
-        *map(bhtd, (x["q"], x["k"], x["v"]))))),
+    ("path_attention", {"V": 4}, lambda x: naive("path_attn", "naive_path_attn", "q k v w beta none", scale=0.5, chunk_size=4)(
+        {**x, "none": 0 * x["beta"]})),
+    ("based", {"eps": 1e-6}, by_heads("based", "naive_parallel_based", "q k v")),
+    ("power_attention", {"log_decay": None, "eps": 1e-6}, by_heads("rebased", "naive_parallel_rebased", "q k v")),
     ("stick_breaking_attention", {}, lambda x: dict(zip(("o", "rest"), (y[0, :, 0] for y in theirs(
         "stickbreaking_attn/naive", "naive_stickbreaking_attn")(*map(bthd, (x["q"], x["k"], x["v"]))))))),
     ("hgrn", {}, lambda x: dict(zip(("o", "final_state"), (y[0] for y in theirs("hgrn/naive", "naive_recurrent_hgrn")(
         x["x"][None], x["log_decay"][None], x["initial_state"][None], True))))),
     ("preconditioned_kda", {}, preconditioned("kda", "log_decay", "log_forget", "gain", "beta")),
     ("preconditioned_gated_deltanet", {}, preconditioned("gated_delta_rule", "log_forget", "log_decay", "gain", "beta")),
-    ("generalized_delta_rule", {"log_decay": DECAYS}, lambda x: heads_first(*theirs("generalized_delta_rule/dplr/naive", "dplr_recurrence")(
-        *map(bhtd, (x["q"], x["k"], x["v"], x["a"], x["b"], x["log_decay"])), initial_state=of(x["initial_state"])))),
-    ("generalized_delta_rule", {}, lambda x: heads_first(*theirs("generalized_delta_rule/iplr/naive", "iplr_recurrence")(
-        *map(bhtd, (x["q"], x["k"], x["v"], x["a"], x["b"])), initial_state=of(x["initial_state"])))),
+    ("generalized_delta_rule", {"log_decay": DECAYS}, by_heads("generalized_delta_rule/dplr", "dplr_recurrence", "q k v a b log_decay", state=True)),
+    ("generalized_delta_rule", {}, by_heads("generalized_delta_rule/iplr", "iplr_recurrence", "q k v a b", state=True)),
     ("gated_oja_rule", {}, exchanged),
     ("efla", {}, closed_form),
-    ("q_delta", {}, lambda x: outputs(*theirs("comba/naive", "naive_recurrent_comba")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["k"] + x["feedback"][:, None] * x["q"], x["beta"], x["log_decay"])),
-        initial_state=of(x["initial_state"]), output_final_state=True))),
+    ("q_delta", {}, lambda x: recurrent("comba", "naive_recurrent_comba", "q k v p beta log_decay")(
+        {**x, "p": x["k"] + x["feedback"][:, None] * x["q"]})),
     ("bounded_memory_attention", {"initial_keys": None, "initial_values": None, "initial_normalizer": None},
      lambda x: heads_first(theirs("abc/naive", "naive_cumsum_abc")(*map(bhtd, (x["q"], x["k"], x["v"], x["control"])))[0])),
     ("lightnet", {"initial_state": None, "initial_normalizer": None}, lightnet),
@@ -258,9 +250,13 @@ PUBLISHED = [
     ("cyclic_attention", {"cosine": np.cos(ANGLES), "sine": np.sin(ANGLES)}, ring),
     ("attention_residuals", {}, lambda x: {"o": theirs("attnres/naive", "naive_attnres")(x["w"], list(x["x"].unbind(1)), x["gain"])}),
     ("native_sparse_attention", {"V": 4, "block": 3, "window": 4, "chosen": CHOSEN}, chosen_and_window),
-    ("wall_attention", {"window": 4}, lambda x: outputs(theirs("wall_attn/naive", "naive_wall_attn")(
-        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"])), scale=0.5, window_size=4))),
+    ("wall_attention", {"window": 4}, naive("wall_attn", "naive_wall_attn", "q k v log_decay", scale=0.5, window_size=4)),
 ]  # fmt: skip
+
+
+def evaluated(program, given, lengths):
+    with decimal.localcontext(prec=30, traps=[]):
+        return {name: np.asarray(x, dtype=float) for name, x in evaluate(program, given, decimals(), lengths).items()}
 
 
 class Published(unittest.TestCase):
@@ -271,11 +267,9 @@ class Published(unittest.TestCase):
 
     def test_an_indexer_takes_the_largest_scores(self):
         """Their top-3 of every query are the largest of the scores that our program gives out."""
-        from test_gradients import drawn
-
         p, lengths = support.program("deepseek_sparse_attention"), {**LENGTHS, "M": 2}
         given = {k: np.asarray(x, dtype=float) for k, x in drawn(p, random.Random("index"), lengths).items()}
-        index = evaluate(p, given, Doubles(), lengths)["index"]
+        index = evaluated(p, given, lengths)["index"]
         q, k, w = (torch.tensor(given[n])[None] for n in ("index_q", "index_k", "index_weight"))
         taken = theirs("dsa/naive", "naive_dsa_indexer")(q, k, w, topk=3, scale=1.0, activation="relu")[0].numpy()
         for t, row in enumerate(index):
@@ -286,8 +280,6 @@ class Published(unittest.TestCase):
 
     def judge(self, name, fixed, call):
         """Ours on torch, theirs, and ours as a program: outputs, and gradients of a random linear function of them."""
-        from test_gradients import drawn
-
         m, lengths = support.library()[name], {**LENGTHS, **({"V": fixed.pop("V")} if "V" in fixed else {})}
         settings = tuple((k, fixed.pop(k)) for k in list(fixed) if k in m.settings)
         p, rng = support.program(name, settings), random.Random(name)
@@ -302,7 +294,7 @@ class Published(unittest.TestCase):
         weights = {o: torch.tensor(np.random.default_rng(1).normal(size=v.shape)) for o, v in other.items()}
         for out, values in ((mine, x), (other, y)):
             sum((out[o] * w).sum() for o, w in weights.items()).backward()
-        found = evaluate(support.program(name, settings, True), {**given, **self.cotangents(p, weights, lengths)}, Doubles(), lengths)
+        found = evaluated(support.program(name, settings, True), {**given, **self.cotangents(p, weights, lengths)}, lengths)
         for o in weights:
             self.near(mine[o].detach(), other[o].detach(), o)
             self.near(found[o], other[o].detach(), o)
@@ -322,8 +314,6 @@ class Published(unittest.TestCase):
 
 class Torch(unittest.TestCase):
     def test_every_mechanism_runs_on_torch(self):
-        from test_gradients import drawn
-
         for name, settings in support.variants():
             with self.subTest(name, **dict(settings)):
                 given = drawn(support.program(name, settings), random.Random(name), support.LENGTHS)

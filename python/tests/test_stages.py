@@ -1,4 +1,5 @@
 """Stages of chunk algorithms: put together they are the recurrence, and its gradients."""
+import decimal
 import unittest
 
 import numpy as np
@@ -6,7 +7,7 @@ import support
 from assay.language import gradient
 from assay.language.load import load
 from evaluate import evaluate
-from fields import Doubles
+from fields import PRECISE, decimals
 
 LENGTHS = {"T": 12, "N": 3, "K": 4, "V": 3}
 CHUNK = 4
@@ -42,7 +43,8 @@ class Stages(unittest.TestCase):
     def recurrence(self, gate):
         """Outputs and gradients of the mechanism, token by token."""
         p = support.program("kda" if gate else "gated_deltanet")
-        return evaluate(gradient(p), {**self.x, "log_decay": self.gates[gate], **self.cotangents}, Doubles(), LENGTHS)
+        with decimal.localcontext(PRECISE):
+            return evaluate(gradient(p), {**self.x, "log_decay": self.gates[gate], **self.cotangents}, decimals(), LENGTHS)
 
     def reads(self, x, gate):
         """The weights of what is written in each chunk, [3 C C], and the queries with their decays."""

@@ -85,7 +85,7 @@ struct Scale {
 
 /// Multiples of a scale have a grid that is fixed, whatever is below its normal numbers.
 double rounded(double x, const Scale& scale, Format format, Rounding rounding, std::uint64_t word) {
-  if (scale.after == 0) return 0;
+  if (scale.after == 0) return std::isnan(x) ? x : 0;
   const double y = x / scale.before;
   const bool vanishes = std::fabs(y) < info(format).min_positive / 2;
   const Rounding mode = rounding == Rounding::jittered && !vanishes ? Rounding::stochastic : rounding;

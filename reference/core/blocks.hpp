@@ -22,8 +22,9 @@ std::string name_of(Format format, const Blocks& blocks);
 std::optional<BlockFormat> block_format_from(std::string_view text);
 
 /// Rounds x[rows][cols] in place: every number becomes the nearest multiple of its block's scale that the format has. A
-/// block whose scale is zero becomes zero. The random modes use one word of `random` for each number that has a block,
-/// and are unbiased between neighbours of the block's grid; what is below half its smallest number goes to zero.
+/// block whose scale is zero becomes zero, but for NaN. The random modes use one word of `random` for each number that
+/// has a block, and are unbiased between neighbours of the block's grid; jittered, what is below half its smallest
+/// number goes to zero.
 void round_by_blocks(double* x, std::size_t rows, std::size_t cols, const BlockFormat& to, Rounding rounding,
                      RandomBits& random);
 

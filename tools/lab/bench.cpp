@@ -16,6 +16,7 @@
 #include "tools/bench/bench_kernels.hpp"
 #include "tools/bench/bench_rooms.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/cases/check_costs.hpp"
 #include "tools/print/table.hpp"
 #include "tools/verbs/command.hpp"
 
@@ -244,28 +245,45 @@ int run_kernels(const KernelsOptions& options, Console& console) {
 
 struct BenchCheckOptions {
   std::vector<std::string> mechanisms;
-  int tokens = 256, heads = 2, dim = 64, threads = 0;
+  std::vector<int> tokens{256};
+  int heads = 2, dim = 64, threads = 0;
   bool forward = false, docs = false;
   std::string format{name_of(TableFormat::table)}, output = "-";
 };
 
-using MeasuredChecks = std::vector<std::pair<std::shared_ptr<const Room>, CheckMeasured>>;
+struct MeasuredCheck {
+  std::shared_ptr<const Room> room;
+  Shape shape;
+  CheckMeasured cost;
+  double estimate = 0;  ///< of the seconds of all processors; 0: none
+};
+using MeasuredChecks = std::vector<MeasuredCheck>;
 
 Table table_of(const MeasuredChecks& all) {
-  Table table{{{"mechanism"}, {"seconds", true}, {"of all processors", true}, {"peak memory", true}}, {}};
+  Table table{{{"mechanism"},
+               {"shape"},
+               {"seconds", true},
+               {"of all processors", true},
+               {"estimate", true},
+               {"peak memory", true}},
+              {}};
   for (const std::string_view phase : check_phases) table.columns.push_back({std::string(phase), true});
-  for (const auto& [room, row] : all) {
-    std::vector<std::string> line = {std::string(room->name), fmt::format("{:.3g}", row.seconds),
-                                     fmt::format("{:.3g}", row.processor), fmt::format("{:.0f} MB", 1e-6 * row.memory)};
+  for (const auto& [room, shape, row, estimate] : all) {
+    std::vector<std::string> line = {std::string(room->name),
+                                     text_of(shape),
+                                     fmt::format("{:.3g}", row.seconds),
+                                     fmt::format("{:.3g}", row.processor),
+                                     estimate > 0 ? fmt::format("{:.3g}", estimate) : "-",
+                                     fmt::format("{:.0f} MB", 1e-6 * row.memory)};
     for (const double part : row.processor_of) line.push_back(fmt::format("{:.0f}%", 100 * part / row.processor));
     table.rows.push_back(std::move(line));
   }
   return table;
 }
 
-std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, const Shape& shape) {
+std::string print(const MeasuredChecks& all, const BenchCheckOptions& options) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& [room, row] : all) {
+  for (const auto& [room, shape, row, estimate] : all) {
     nlohmann::ordered_json split = nlohmann::ordered_json::object();
     for (std::size_t p = 0; p < check_phases.size(); ++p)
       split[std::string(check_phases[p])] = {{"seconds", row.seconds_of[p]}, {"processor", row.processor_of[p]}};
@@ -274,13 +292,15 @@ std::string print(const MeasuredChecks& all, const BenchCheckOptions& options, c
                     {"gradients", !options.forward},
                     {"seconds", row.seconds},
                     {"processor", row.processor},
+                    {"estimate", estimate},
                     {"peak_memory", row.memory},
                     {"split", std::move(split)}});
   }
   return print(table_of(all), std::move(list), "assay-bench-check",
-               fmt::format("assay-lab bench check: a case of {} in bf16{}, nothing in the cache\n"
-                           "reading, truth, draws, judging: shares of the time of all processors\n\n",
-                           text_of(shape), options.forward ? "" : ", with gradients"),
+               fmt::format("assay-lab bench check: cases in bf16{}, nothing in the cache\n"
+                           "estimate: what check says before, of the time of all processors\n"
+                           "reading, truth, draws, judging: shares of that time\n\n",
+                           options.forward ? "" : ", with gradients"),
                *table_format_from(options.format));
 }
 
@@ -308,13 +328,17 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
     file.commit(costs_source(chosen, progress));
     return exit_passed;
   }
-  const Shape shape{1, options.tokens, options.heads, 0, options.dim, options.dim, 0};
   MeasuredChecks all;
   for (const auto& room : chosen) {
-    all.emplace_back(room, measure_check(*room, shape, !options.forward, options.threads));
+    for (const int tokens : options.tokens) {
+      const Shape shape{1, tokens, options.heads, 0, options.dim, options.dim, 0};
+      const CheckMeasured cost = measure_check(*room, shape, !options.forward, options.threads);
+      const auto known = check_estimate(room->name, shape, !options.forward, static_cast<std::size_t>(cost.numbers));
+      all.push_back({room, shape, cost, known ? known->seconds * machine_factor() : 0});
+    }
     progress.step(std::string(room->name));
   }
-  file.commit(print(all, options, shape));
+  file.commit(print(all, options));
   return exit_passed;
 }
 
@@ -328,7 +352,10 @@ void add_output(CLI::App& app, Options& options) {
 
 void add_check_flags(CLI::App& app, BenchCheckOptions& options) {
   app.add_option("--mechanism", options.mechanisms, "some of them; `assay list` names all")->delimiter(',');
-  app.add_option("--tokens", options.tokens, "T")->check(whole_in(1, 1 << 20))->capture_default_str();
+  app.add_option("--tokens", options.tokens, "T; several with commas")
+      ->delimiter(',')
+      ->check(whole_in(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--heads", options.heads, "H")->check(whole_in(1, 1 << 16))->capture_default_str();
   app.add_option("--dim", options.dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores")->check(whole_in(0, 1024))->capture_default_str();

@@ -79,6 +79,25 @@ One row in JSON, which sees keys 2 and 0 alike, so that o is (5 + 3) / 2 = 4 and
 ```
 )";
 
+constexpr std::string_view caches = R"(
+## Caches as stored
+
+Keys and values of a quantised cache are codes: numbers in the case's dtype. `k_scale` and `v_scale` say what they are multiples of: one scale for all, for a head, for a token of a head, or for a block of `scale_block`.
+
+- In files scales are [H], [H, T] or [H, T, blocks], the rows of all sequences one after the other. Those of keys in pages are [pages, S, H] or [pages, S, H, blocks], of `bhtd` [pages, H, S, ...]; their blocks have one row.
+- `scale_layout` says where scales of blocks lie in a file. It changes no answer, and gradients of scales lie as the scales do. `linear` is by rows and columns, as JSON has them.
+- `swizzled_4x4` is how vLLM and FlashInfer store `v_scale` for kernels of trtllm-gen; `k_scale` lies by rows and columns. Scale c of the n of token t is in row 4 floor(t / 4) + floor(4 c / n), column 4 (c mod n/4) + t mod 4.
+  n and the rows of a page, or of all sequences where there are none, are multiples of 4.
+- `swizzled_128x4` is the layout of products with scales of blocks in cuBLAS and TensorRT-LLM: rows padded to 128 and columns to 4, in tiles of 512 numbers, those of the same rows one after the other.
+  Scale c of row r is number 16 (r mod 32) + 4 floor((r mod 128) / 32) + c mod 4 of its tile. Padding is 0 in cases that `assay case` writes, and not read. Scales of pages do not lie so.
+- A kernel that reads swizzled scales by rows and columns finds a number of the right size for each block. `check` says what it looks like: `v_scale read linearly`.
+
+```
+assay case softmax_attention --shape 2,4/40,8/2,64 --style nvfp4 --with page_table=16 --with lengths_k=40,24 --param scale_layout=swizzled_4x4 -o cache.safetensors
+assay case softmax_attention --shape 2,4/40,8/2,64 --style fp8_per_token_head --with page_table=16 -o cache.safetensors
+```
+)";
+
 constexpr std::string_view files = R"(
 ## Files
 
@@ -274,8 +293,8 @@ std::string heads_table() {
 }  // namespace
 
 std::string arguments_page() {
-  return std::string(opening) + names_table() + std::string(keys_chosen) + std::string(files) + styles_table() +
-         matrix() + heads_table() + std::string(closing);
+  return std::string(opening) + names_table() + std::string(keys_chosen) + std::string(caches) + std::string(files) +
+         styles_table() + matrix() + heads_table() + std::string(closing);
 }
 
 }  // namespace assay

@@ -190,11 +190,16 @@ double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& c
   for (const Arrays* arrays : {&file.problem.inputs, &file.problem.cotangents})
     for (const auto& [name, array] : *arrays)
       numbers += array.data.size() * (file.parts ? static_cast<std::size_t>(judged) : 1);
-  const auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
+  auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
   if (!cost) return 0;
   const int threads = trial.kernel().threads;
   const double share = of_rows * judged / parts / threads;
   const bool can_sample = !file.parts && !file.has_arguments();
+  constexpr double slowest = 4;  // machines
+  if (cost->seconds * share * slowest >= worth_a_word) {
+    const double factor = machine_factor();
+    cost->seconds *= factor, cost->draws *= factor;
+  }
   if (cost->seconds * share >= worth_a_word && of_rows >= 1)
     console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
   return cost->draws * share;

@@ -29,7 +29,7 @@ TEST(Costs, are_known_of_every_room) {
 }
 
 /// An estimate is about heads, tokens, dimensions and gradients, and within a factor of ten of what was measured just
-/// now, on whatever machine.
+/// now, on whatever machine and beside whatever load: `assay-lab bench check` says by how much it is off.
 TEST(Costs, are_estimated) {
   const Shape shape{1, 256, 4, 0, 64, 64, 0};
   const auto seconds = [&](Shape other, bool gradients) {
@@ -46,8 +46,9 @@ TEST(Costs, are_estimated) {
   EXPECT_LT(seconds(shape, false), seconds(shape, true));
   EXPECT_FALSE(check_estimate("nobody", shape, true, 1000).has_value());
   const double measured = measure_check(listed_room("gated_deltanet"), shape, true, 1).processor;
-  EXPECT_GT(10 * seconds(shape, true), measured);
-  EXPECT_LT(seconds(shape, true), 10 * measured);
+  const double estimate = machine_factor() * seconds(shape, true);
+  EXPECT_GT(10 * estimate, measured);
+  EXPECT_LT(estimate, 10 * measured);
 }
 
 /// The page shows what is said of that case.

@@ -75,9 +75,9 @@ class Call:
 def audit(task, candidate, contract=None, *, arrays=None, device=None, again=100, timeout=600.0, seed=None, raises=True, axes=None, **how):
     """Whether a candidate computes its task: an Audit, raised as an AssertionError if it does not pass.
 
-    task is what assay.case takes as a tuple or dict, a Case (whose numbers are not used), a definition of flashinfer-bench (.json) or
-    a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file, "file.py:function",
-    or a solution of flashinfer-bench. It is called in a process of its own, where assay is not to be had, and which has ended before the
+    task is what assay.case takes as a tuple or dict, a Case (whose numbers are not used), a definition of flashinfer-bench or of
+    SOL-ExecBench (.json) or a task of KernelBench (.py), of which axes={"batch_size": 4} sets sizes. candidate is a function of a file,
+    "file.py:function", or a solution of a definition. It is called in a process of its own, where assay is not to be had, and which has ended before the
     oracle starts: on inputs of secret seeds, in the same memory with new contents, with contents of the same sums and with one input, or one row
     of it, changed at a time, on other shapes, scales and strides, and `again` times more on one of them. Without arrays= and device= it gets arrays of the
     framework that its code names. contract, form, tile, why and false_alarms are what they are to assay.judge; a seed makes the audit the

@@ -6,8 +6,8 @@ import sys
 
 def parser():
     p = argparse.ArgumentParser(prog="assay audit", description="Whether a candidate computes its task, or what passes for it (docs/audit.md).")
-    p.add_argument("task", help="a mechanism (with --shape), a definition of flashinfer-bench (.json) or a task of KernelBench (.py)")
-    p.add_argument("candidate", help="file.py:function, module:function, a file of KernelBench (its ModelNew), or a solution of flashinfer-bench (.json)")
+    p.add_argument("task", help="a mechanism (with --shape), a definition of flashinfer-bench or SOL-ExecBench (.json), or a KernelBench task (.py)")
+    p.add_argument("candidate", help="file.py:function, module:function, a file of KernelBench (its ModelNew), or a solution of a definition (.json)")
     p.add_argument("--shape", help="B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
     p.add_argument("--precision", default="bf16", help="of q, k and v (bf16)")
     p.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a setting of the mechanism")
@@ -15,7 +15,7 @@ def parser():
     p.add_argument("--outputs", help="what it returns, in order: o,final_state")
     p.add_argument("--out", help="outputs that are arguments, which it writes into: o,final_state")
     p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
-    p.add_argument("--axis", action="append", default=[], metavar="NAME=N", help="a size of a definition or task")
+    p.add_argument("--axis", action="append", default=[], metavar="NAME=N", help="a size of a task; workload=N: sizes of line N of workload.jsonl")
     p.add_argument("--contract", help="that decides, in place of the precision's")
     p.add_argument("--arrays", choices=("numpy", "torch"))
     p.add_argument("--device", help="cuda, for example")

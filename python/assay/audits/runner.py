@@ -16,6 +16,8 @@ from .._native import InputError
 CHILD = pathlib.Path(__file__).with_name("child.py")
 # Names of the environment that begin like this tell a candidate that it is tested.
 TELLING = ("PYTEST", "ASSAY", "CI")
+# Languages of solutions whose entry is a function of Python.
+IN_PYTHON = {"python", "pytorch", "triton", "cute_dsl", "cutile", "cudnn_frontend"}
 
 
 class Gone(Exception):
@@ -120,7 +122,7 @@ def where_of(candidate, folder):
     if not colon or not name:
         place, name = word, "ModelNew" if word.endswith(".py") else ""
     if not name:
-        raise InputError(f'candidate: expected a function, "file.py:function", "module:function" or a solution of flashinfer-bench, got {word}')
+        raise InputError(f'candidate: expected a function, "file.py:function", "module:function" or a solution (.json) of a definition, got {word}')
     if place.endswith(".py"):
         if not pathlib.Path(place).exists():
             raise InputError(f"{place}: is not there")
@@ -143,17 +145,18 @@ def place_of(function):
 
 
 def unpacked(path, folder):
-    """A solution of flashinfer-bench: its sources as files."""
+    """A solution of flashinfer-bench, or of SOL-ExecBench, which names several languages: its sources as files."""
     from .tasks import read
 
     try:
         solution = json.loads(read(path))
         spec, sources = solution["spec"], {source["path"]: source["content"] for source in solution["sources"]}
         file, _, name = spec["entry_point"].partition("::")
+        languages = list(spec.get("languages") or [str(spec.get("language"))])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path}: is no solution of flashinfer-bench: it needs spec.entry_point and sources") from None
-    if spec.get("language") not in ("python", "triton") or not file.endswith(".py") or file not in sources:
-        raise InputError(f"{path}: assay audits solutions in Python and Triton, and this is {spec.get('language')} with {spec['entry_point']}")
+        raise InputError(f"{path}: is no solution of flashinfer-bench or SOL-ExecBench: it needs spec.entry_point and sources") from None
+    if not IN_PYTHON.issuperset(languages) or not file.endswith(".py") or file not in sources:
+        raise InputError(f"{path}: assay audits solutions whose entry is Python, and this is {', '.join(languages)} with {spec['entry_point']}")
     for place, content in sources.items():
         target = pathlib.Path(folder, place).resolve()
         if not target.is_relative_to(pathlib.Path(folder).resolve()):

@@ -12,7 +12,8 @@ from .._kernels import SCALES, as_number
 from .._native import InputError
 from .fields import FROM_FIB, fib_numbers
 
-ROUNDED = ("q", "k", "v", "q_nope", "q_pe", "k_cache", "v_cache", "ckv_cache", "kpe_cache")  # what a definition says one dtype of
+# What a definition says one dtype of.
+ROUNDED = ("q", "k", "v", "q_nope", "q_pe", "k_cache", "v_cache", "ckv_cache", "kpe_cache", "hidden_states", "A", "B", "C", "D", "initial_states")
 STORED = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "fp64": "F64", "tf32": "F32", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 
 
@@ -160,7 +161,7 @@ class FlashInferBench(Task):
         mechanism, known = self.known(definition["op_type"])
         stated = {x["dtype"] for name, x in definition["inputs"].items() if name in ROUNDED}
         if len(stated) != 1:
-            raise InputError(f"{definition['name']}: q, k and v are {', '.join(sorted(stated))}; assay judges one dtype of them")
+            raise InputError(f"{definition['name']}: its tokens are {', '.join(sorted(stated))}; assay judges one dtype of them")
         for name in definition["inputs"]:
             if name not in known and name not in ("scale", "sm_scale"):
                 raise InputError(f"{name}: assay does not judge this input of {definition['name']} yet")
@@ -184,7 +185,8 @@ class FlashInferBench(Task):
         own, shared = (heads["v"], heads["k"]) if heads["v"] else (heads["qo"], heads["kv"])
         if heads["q"] and heads["q"] > own:
             raise InputError(f"{self.definition['name']}: assay does not judge more heads of q than of v yet")
-        batch = self.axes.get("batch_size") or self.axes.get("num_seqs") or 2
+        starts = self.axes.get("len_indptr")
+        batch = self.axes.get("batch_size") or self.axes.get("num_seqs") or (starts - 1 if starts else 2)
         total = self.axes.get("total_seq_len") or self.axes.get("total_q")
         tokens = 1 if self.decodes else total // batch if total else 100
         return f"{batch},{tokens},{own}{f'/{shared}' if shared != own else ''},{size},{size}"
@@ -334,17 +336,32 @@ def in_full_caches(problem, seed, tensors=()):
     return problem._changed({**made, **dict(tensors)}, f"{problem.origin} in full caches")
 
 
-def of_flashinfer_bench(definition, **axes):
+def of_definition(definition, **axes):
+    """By its op_type; definitions of SOL-ExecBench have none, and are known by their names."""
     from .paged import PAGED, Paged
+    from .sol import SCAN, ChunkScan
 
-    kind = definition.get("op_type", "")
-    if kind not in (*FROM_FIB, *PAGED):
-        raise InputError(f"{definition['name']}: assay judges definitions of op_type {', '.join((*FROM_FIB, *PAGED))}, and this is {kind or 'none'}")
-    return (Paged if kind in PAGED else FlashInferBench)(definition, **axes)
+    known = {**dict.fromkeys(FROM_FIB, FlashInferBench), **dict.fromkeys(PAGED, Paged), SCAN: ChunkScan}
+    kind = definition.get("op_type") or next((kind for kind in known if kind in definition["name"]), "none of them")
+    if kind not in known:
+        raise InputError(f"{definition['name']}: assay judges definitions of {', '.join(known)}, and this is {kind}")
+    return known[kind]({**definition, "op_type": kind}, **axes)
+
+
+def of_workload(path, line):
+    """The sizes that a line of workload.jsonl has, which is beside a definition of SOL-ExecBench; the first is 1."""
+    path = pathlib.Path(path).with_name("workload.jsonl")
+    lines = read(path).splitlines()
+    if not 1 <= line <= len(lines):
+        raise InputError(f"workload: {path} has {len(lines)} lines, and no line {line}")
+    try:
+        return dict(json.loads(lines[line - 1])["axes"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path}: line {line} is no workload: it needs axes") from None
 
 
 def task_of(task, **axes):
-    """A Task out of what people have: one, a case or its arguments, a definition of flashinfer-bench, a file of KernelBench."""
+    """A Task out of what people have: one, a case or its arguments, a definition, a file of KernelBench."""
     if isinstance(task, Task):
         return task
     if isinstance(task, Case):
@@ -358,7 +375,7 @@ def task_of(task, **axes):
     if isinstance(task, (tuple, list)):
         return Task(*task)
     if isinstance(task, dict):
-        return of_flashinfer_bench(task, **axes) if "axes" in task else Task(**task)
+        return of_definition(task, **axes) if "axes" in task else Task(**task)
     path = os.fspath(task)
     if path.endswith(".json"):
         try:
@@ -366,10 +383,11 @@ def task_of(task, **axes):
         except ValueError as error:
             raise InputError(f"{path}: is not JSON: {error}") from None
         if not isinstance(definition, dict) or not {"name", "axes", "inputs", "outputs"} <= set(definition):
-            raise InputError(f"{path}: is no definition of flashinfer-bench: it needs name, axes, inputs and outputs")
-        return of_flashinfer_bench(definition, **axes)
+            raise InputError(f"{path}: is no definition of flashinfer-bench or SOL-ExecBench: it needs name, axes, inputs and outputs")
+        line = axes.pop("workload", None)
+        return of_definition(definition, **{**(of_workload(path, line) if line is not None else {}), **axes})
     if path.endswith(".py"):
         from .hard import Hard, is_hard
 
         return (Hard if is_hard(read(path)) else KernelBench)(path, **axes)
-    raise InputError(f"task: expected assay.case's arguments, a definition of flashinfer-bench (.json) or a task of KernelBench (.py), got {task!r}")
+    raise InputError(f"task: expected assay.case's arguments, a definition (.json), or a task of KernelBench (.py), got {task!r}")

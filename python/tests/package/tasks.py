@@ -1,4 +1,4 @@
-"""Candidates for tasks of flashinfer-bench and KernelBench, in NumPy; each with one that is wrong."""
+"""Candidates for tasks of flashinfer-bench, KernelBench and SOL-ExecBench, in NumPy; each with one that is wrong."""
 import ml_dtypes
 import numpy as np
 from kernels import delta_rule
@@ -6,13 +6,8 @@ from kernels import delta_rule
 BF16 = ml_dtypes.bfloat16
 
 
-def softmax(q, k, v, scale, causal):
-    """[..., T, d]"""
-    return softmax_and_lse(q, k, v, scale, causal)[0]
-
-
 def softmax_and_lse(q, k, v, scale, causal):
-    """And the logarithm of the sum of exponentials to the base 2, [..., T]."""
+    """[..., T, d], and the logarithm of the sum of exponentials to the base 2, [..., T]."""
     scores = scale * (q @ k.swapaxes(-1, -2))
     if causal:
         scores = np.where(np.tri(scores.shape[-2], scores.shape[-1], scores.shape[-1] - scores.shape[-2], dtype=bool), scores, -np.inf)
@@ -87,15 +82,6 @@ def sparse_attention_wrong(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices, s
     return sparse_attention(q_nope, q_pe, ckv_cache, kpe_cache, sparse_indices % (ckv_cache.shape[0] * ckv_cache.shape[1]), sm_scale)
 
 
-def doubled(o, other):
-    """Wrong in one output, by what the judge names without a long search."""
-    return (2 * o).astype(o.dtype), other
-
-
-def ragged_attention_wrong(*x):
-    return doubled(*ragged_attention(*x))
-
-
 def gdn_prefill_ready_made(q, k, v, state, g, beta, cu_seqlens, scale):
     o, states = np.empty(v.shape, BF16), []
     for n, (a, b) in enumerate(zip(cu_seqlens, cu_seqlens[1:])):
@@ -120,12 +106,12 @@ def gdn_decode(q, k, v, state, A_log, a, dt_bias, b, scale):
     return o, np.ascontiguousarray(last.swapaxes(-1, -2))
 
 
-def gdn_prefill_ready_made_wrong(*x):
-    return doubled(*gdn_prefill_ready_made(*x))
+def doubled(kernel):
+    """Wrong in one output, by what the judge names without a long search."""
+    return lambda *x: (lambda o, other: ((2 * o).astype(o.dtype), other))(*kernel(*x))
 
 
-def gdn_prefill_wrong(*x):
-    return doubled(*gdn_prefill(*x))
+ragged_attention_wrong, gdn_prefill_ready_made_wrong, gdn_prefill_wrong = map(doubled, (ragged_attention, gdn_prefill_ready_made, gdn_prefill))
 
 
 def gdn_decode_wrong(q, k, v, state, A_log, a, dt_bias, b, scale):
@@ -135,12 +121,34 @@ def gdn_decode_wrong(q, k, v, state, A_log, a, dt_bias, b, scale):
 
 class Attention:
     def __call__(self, Q, K, V):
-        return softmax(Q, K, V, Q.shape[-1] ** -0.5, False).astype(Q.dtype)
+        return softmax_and_lse(Q, K, V, Q.shape[-1] ** -0.5, False)[0].astype(Q.dtype)
 
 
 class AttentionWrong:
     def __call__(self, Q, K, V):
         return np.broadcast_to(V.mean(2, keepdims=True), V.shape).copy()
+
+
+def scan(X, A, B, C, S):
+    """Mamba-2's output and last state, [batch, heads, head_dim, state_size]."""
+    Y = np.empty_like(X)
+    for t in range(X.shape[1]):
+        S = np.exp(A[:, t])[..., None, None] * S + X[:, t, :, :, None] * B[:, t, :, None, :]
+        Y[:, t] = np.einsum("bhpn,bhn->bhp", S, C[:, t])
+    return Y, S
+
+
+def chunk_scan(hidden_states, A, B, C, D, initial_states):
+    """043_mamba_chunk_scan_with_segsum of SOL-ExecBench."""
+    X, A, B, C, D, S = (x.astype(np.float32) for x in (hidden_states, A, B, C, D, initial_states))
+    B, C = (np.repeat(x, X.shape[2] // x.shape[2], 2) for x in (B, C))
+    Y, S = scan(X, A.swapaxes(1, 2), B, C, S)
+    return (Y + D[:, None] * X).reshape(*X.shape[:2], -1).astype(BF16), S.astype(BF16)
+
+
+def chunk_scan_wrong(hidden_states, A, B, C, D, initial_states):
+    """Lets a token's own decay wait for the next token."""
+    return chunk_scan(hidden_states, np.concatenate([0 * A[..., :1], A[..., :-1]], -1), B, C, D, initial_states)
 
 
 class Mamba:
@@ -149,12 +157,7 @@ class Mamba:
         self.B, self.C = (np.zeros((batch, tokens, heads, state), np.float32) for _ in "BC")
 
     def both(self, X):
-        S = np.zeros((*X.shape[:1], X.shape[2], X.shape[3], self.B.shape[3]), np.float32)
-        Y = np.empty_like(X)
-        for t in range(X.shape[1]):
-            S = np.exp(self.A[:, t])[..., None, None] * S + X[:, t, :, :, None] * self.B[:, t, :, None, :]
-            Y[:, t] = np.einsum("bhpn,bhn->bhp", S, self.C[:, t])
-        return Y, S
+        return scan(X, self.A, self.B, self.C, np.zeros((*X.shape[:1], X.shape[2], X.shape[3], self.B.shape[3]), np.float32))
 
 
 class MambaY(Mamba):

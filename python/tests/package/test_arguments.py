@@ -74,6 +74,26 @@ def test_causes_have_names(arguments, wrong, cause):
     assert report["o"]["verdict"] == "FAIL" and [one["what"].split(" (")[0].split(": ")[-1] for one in found][:1] == ([cause] if cause else [])
 
 
+def unswizzled(scale):
+    """Scales [H, T, n] by tokens and blocks, of which the file has every four tokens turned."""
+    H, T, n = scale.shape
+    return np.moveaxis(scale.reshape(H, T // 4, 4, n // 4, 4), -1, -3).reshape(H, T, n)
+
+
+@pytest.mark.parametrize("read,cause", [(unswizzled, None), (lambda scale: scale, "v_scale read linearly")])
+def test_scales_as_a_cache_has_them(read, cause):
+    def times(x, scale):
+        return x * np.repeat(scale, x.shape[-1] // scale.shape[-1], -1).swapaxes(0, 1)[None]
+
+    def kernel(q, k, v, q_scale, k_scale, v_scale, scale, **told):
+        return attention(times(q, q_scale), times(k, k_scale), times(v, read(v_scale)), scale)
+
+    one = assay.case("softmax_attention", (1, 24, "4/2", 64), "fp32", style="nvfp4", scale_layout="swizzled_4x4", cotangents=False)
+    report = assay.check(one, kernel, raises=False)
+    assert report.passed == (cause is None)
+    assert [cause in one["what"] for one in report.page.get("looks_like", [])[:1]] == ([True] if cause else [])
+
+
 TWO = (2, 12, "4/2", 4)
 
 
@@ -220,17 +240,6 @@ def test_gates_states_and_layouts_of_recurrences():
     assert {"a", "b", "a_log", "dt_bias"} <= one.asked().differentiable and not {"beta", "log_decay"} & set(one)
     shapes = {name: x.hi.shape for name, x in assay.oracle(one).items()}
     assert shapes["final_state"] == (3, 4, 4, 4) and shapes["chunk_states"] == (6, 4, 4, 4) and shapes["d_a"] == (24, 4)
-
-
-def test_components():
-    one = assay.case("short_conv", (1, 9, 1, 8, 4), "fp32", cotangents=False)
-
-    def short_conv(x, weight, bias, initial_state):
-        whole = np.concatenate([initial_state.transpose(0, 2, 1), x], 1)
-        u = bias + sum(weight[:, w] * whole[:, w : w + x.shape[1]] for w in range(4))
-        return u / (1 + np.exp(-u)), whole[:, -3:].transpose(0, 2, 1).copy()
-
-    assert {row["tensor"] for row in assay.check(one, short_conv).rows} == {"o", "final_state"}
 
 
 def test_settings_that_a_kernel_has_built_in():

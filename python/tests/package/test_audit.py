@@ -184,59 +184,70 @@ def test_a_candidate_that_ends_hangs_or_cannot_be_imported(tmp_path):
         assert not found.passed and said in str(found), str(found)
 
 
-def attention_like_flashinfer(causal):
-    return {
-        "name": f"gqa_ragged_prefill{'_causal' if causal else ''}_h4_kv2_d16", "op_type": "gqa_ragged",
-        "axes": {"total_q": {"type": "var"}, "num_qo_heads": {"type": "const", "value": 4}, "num_kv_heads": {"type": "const", "value": 2},
-                 "head_dim": {"type": "const", "value": 16}, "num_seqs": {"type": "var"}},
-        "inputs": {"q": {"dtype": "bfloat16"}, "k": {"dtype": "bfloat16"}, "v": {"dtype": "bfloat16"}, "qo_indptr": {"dtype": "int32"},
-                   "kv_indptr": {"dtype": "int32"}, "sm_scale": {"dtype": "float32"}},
-        "outputs": {"output": {"dtype": "bfloat16"}, "lse": {"dtype": "float32"}},
-    }  # fmt: skip
+VAR, HALF, SINGLE, INT = {"type": "var"}, {"dtype": "bfloat16"}, {"dtype": "float32"}, {"dtype": "int32"}
+OUTPUTS = {"output": HALF, "lse": SINGLE}
 
 
-def gdn(kind, raw):
-    gates = ["A_log", "a", "dt_bias", "b"] if raw else ["g", "beta"]
-    dtypes = {"A_log": "float32", "dt_bias": "float32", "a": "bfloat16", "b": "bfloat16", "g": "float32", "beta": "float32"}
+def const(value):
+    return {"type": "const", "value": value}
+
+
+RAGGED = {
+    "name": "gqa_ragged_prefill_causal_h4_kv2_d8", "op_type": "gqa_ragged",
+    "axes": {"total_q": VAR, "num_qo_heads": const(4), "num_kv_heads": const(2), "head_dim": const(8), "num_seqs": VAR},
+    "inputs": {**dict.fromkeys("qkv", HALF), "qo_indptr": INT, "kv_indptr": INT, "sm_scale": SINGLE}, "outputs": OUTPUTS,
+}  # fmt: skip
+
+
+def gdn(kind, **gates):
     packed = {"cu_seqlens": {"dtype": "int64"}} if kind == "prefill" else {}
     return {
         "name": f"gdn_{kind}_qk2_v4_d8_k_last", "op_type": "gdn",
-        "axes": {"num_seqs" if packed else "batch_size": {"type": "var"}, "total_seq_len": {"type": "var"}, "num_q_heads": {"type": "const", "value": 2},
-                 "num_k_heads": {"type": "const", "value": 2}, "num_v_heads": {"type": "const", "value": 4}, "head_size": {"type": "const", "value": 8}},
-        "inputs": {**{name: {"dtype": "bfloat16"} for name in "qkv"}, "state": {"dtype": "float32"}, **{name: {"dtype": dtypes[name]} for name in gates},
-                   **packed, "scale": {"dtype": "float32"}},
-        "outputs": {"output": {"dtype": "bfloat16"}, "new_state": {"dtype": "float32"}},
+        "axes": {"num_seqs" if packed else "batch_size": VAR, "total_seq_len": VAR, "num_q_heads": const(2), "num_k_heads": const(2),
+                 "num_v_heads": const(4), "head_size": const(8)},
+        "inputs": {**dict.fromkeys("qkv", HALF), "state": SINGLE, **gates, **packed, "scale": SINGLE},
+        "outputs": {"output": HALF, "new_state": SINGLE},
     }  # fmt: skip
+
+
+RAW = {"A_log": SINGLE, "a": HALF, "dt_bias": SINGLE, "b": HALF}
 
 
 def paged(kind, stage, page, last=False):
     """As flashinfer_trace/definitions has them, with smaller constants."""
     latent, lists = kind != "gqa_paged", kind == "dsa_paged"
-    var, const = {"type": "var"}, lambda value: {"type": "const", "value": value}
-    axes = {"num_qo_heads": const(4), "page_size": const(page), "num_pages": var}
-    axes |= {"head_dim_ckv": const(16), "head_dim_kpe": const(8)} if latent else {"num_kv_heads": const(2), "head_dim": const(16)}
-    axes |= {"num_tokens": var, "topk": const(12)} if lists else {"len_indptr": var, "num_kv_indices": var}
-    axes |= {} if lists else {"batch_size": var} if stage == "decode" else {"total_q": var}
+    axes = {"num_qo_heads": const(4), "page_size": const(page), "num_pages": VAR}
+    axes |= {"head_dim_ckv": const(8), "head_dim_kpe": const(4)} if latent else {"num_kv_heads": const(2), "head_dim": const(8)}
+    axes |= {"num_tokens": VAR, "topk": const(12)} if lists else {"len_indptr": VAR, "num_kv_indices": VAR}
+    axes |= {} if lists else {"batch_size": VAR} if stage == "decode" else {"total_q": VAR}
     names = ["q_nope", "q_pe", "ckv_cache", "kpe_cache"] if latent else ["q", "k_cache", "v_cache"]
     counts = ["sparse_indices"] if lists else [*(["qo_indptr"] if stage != "decode" else []), "kv_indptr", "kv_indices", *(["kv_last_page_len"] if last else [])]
     return {
         "name": f"{kind}_{stage}_h4_ps{page}", "op_type": kind, "axes": axes,
-        "inputs": {**{name: {"dtype": "bfloat16"} for name in names}, **{name: {"dtype": "int32"} for name in counts}, "sm_scale": {"dtype": "float32"}},
-        "outputs": {"output": {"dtype": "bfloat16"}, "lse": {"dtype": "float32"}},
+        "inputs": {**dict.fromkeys(names, HALF), **dict.fromkeys(counts, INT), "sm_scale": SINGLE}, "outputs": OUTPUTS,
     }  # fmt: skip
 
 
 FIB = [
-    (attention_like_flashinfer(True), "ragged_attention", {"total_q": 8}),
+    (RAGGED, "ragged_attention", {"total_q": 8}),
     (paged("gqa_paged", "decode", 1), "paged_decode", {"batch_size": 2, "num_kv_indices": 20}),
     (paged("gqa_paged", "prefill_causal", 4, last=True), "paged_prefill", {"total_q": 6, "num_kv_indices": 6}),
     (paged("mla_paged", "prefill_causal", 1), "latent_prefill", {"total_q": 6, "num_kv_indices": 20}),
     (paged("mla_paged", "decode", 4), "latent_decode", {"batch_size": 2, "num_kv_indices": 6}),
     (paged("dsa_paged", "sparse_attention", 4), "sparse_attention", {"num_tokens": 5}),
-    (gdn("prefill", True), "gdn_prefill", {"total_seq_len": 8}),
-    (gdn("prefill", False), "gdn_prefill_ready_made", {"total_seq_len": 8}),
-    (gdn("decode", True), "gdn_decode", {"batch_size": 2}),
+    (gdn("prefill", **RAW), "gdn_prefill", {"total_seq_len": 8}),
+    (gdn("prefill", g=SINGLE, beta=SINGLE), "gdn_prefill_ready_made", {"total_seq_len": 8}),
+    (gdn("decode", **RAW), "gdn_decode", {"batch_size": 2}),
 ]
+
+
+def tried(task, right, axes, wrong):
+    """The audit of the right candidate of a task; the wrong one does not pass, and nobody asks for the cause."""
+    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False, "quick": True}
+    assert not wrong or not assay.audit(task, f"{TASKS}:{wrong}", why=0.1, **how).passed
+    found = assay.audit(task, right, **how)
+    assert found.passed, str(found)
+    return found
 
 
 @pytest.mark.parametrize("definition, name, axes", FIB, ids=[name for _, name, _ in FIB])
@@ -244,23 +255,78 @@ def test_definitions_of_flashinfer_bench(definition, name, axes, tmp_path):
     """The right kernel is a function of two of them, and a solution of the others."""
     path = tmp_path / "definition.json"
     path.write_text(json.dumps(definition))
-    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False, "quick": True}
-    if name not in ("paged_decode", "latent_prefill"):  # which others are made of
-        assert not assay.audit(path, f"{TASKS}:{name}_wrong", why=0.1, **how).passed  # and nobody asks for the cause
     right = f"{TASKS}:{name}" if name.startswith("gdn_prefill") else solution_of(definition, name, tmp_path / "solution.json")
-    assert (found := assay.audit(path, right, **how)).passed, str(found)
+    tried(path, right, axes, "" if name in ("paged_decode", "latent_prefill") else f"{name}_wrong")  # which others are made of
 
 
-def solution_of(definition, name, path):
-    """A file of flashinfer-bench whose kernel writes what the function returns into what it is given."""
+def solution_of(definition, name, path, **spec):
+    """A file of flashinfer-bench, or of SOL-ExecBench, whose kernel writes what the function returns into what it is given."""
     inputs = len(definition["inputs"])
     solution = {
-        "spec": {"language": "python", "entry_point": "main.py::run", "destination_passing_style": True},
+        "spec": {"entry_point": "main.py::run", **(spec or {"language": "python", "destination_passing_style": True})},
         "sources": [{"path": "main.py", "content": f"import sys\nsys.path.insert(0, {str(pathlib.Path(TASKS).parent)!r})\nimport tasks\n"
                      f"def run(*x):\n    for there, one in zip(x[{inputs}:], tasks.{name}(*x[:{inputs}])):\n        there[...] = one\n"}],
     }  # fmt: skip
     path.write_text(json.dumps(solution))
     return path
+
+
+def like_sol_execbench(name, definition):
+    """Without an op_type, and numbered, as the files of its dataset are."""
+    return {key: x for key, x in {**definition, "name": name, "custom_inputs_entrypoint": None}.items() if key != "op_type"}
+
+
+def chunk_scan():
+    inputs = {"hidden_states": ["batch_size", "seq_len", "num_heads", "head_dim"], "A": ["batch_size", "num_heads", "seq_len"],
+              "B": ["batch_size", "seq_len", "n_groups", "state_size"], "C": ["batch_size", "seq_len", "n_groups", "state_size"], "D": ["num_heads"],
+              "initial_states": ["batch_size", "num_heads", "head_dim", "state_size"]}  # fmt: skip
+    outputs = {"output": ["batch_size", "seq_len", "hidden_out"], "final_state": inputs["initial_states"]}
+    typed = lambda shapes: {name: {"shape": shape, **HALF} for name, shape in shapes.items()}
+    return {
+        "axes": {"batch_size": VAR, "seq_len": VAR, "num_heads": const(4), "head_dim": const(6), "state_size": const(8), "n_groups": const(2),
+                 "hidden_out": {"type": "expr", "expression": "num_heads * head_dim"}},
+        "inputs": typed(inputs), "outputs": typed(outputs), "reference": "def run(*x): ...",
+    }  # fmt: skip
+
+
+SOL = [
+    ("012_gqa_paged_decode_h4_kv2_d8_ps1", paged("gqa_paged", "decode", 1), "paged_decode",
+     {"batch_size": 2, "num_pages": 99, "len_indptr": 3, "num_kv_indices": 20}, ["2", "1/10", "4/2", "8", "8"]),
+    ("016_gqa_ragged_prefill_causal_h4_kv2_d8", RAGGED, "ragged_attention", {"len_indptr": 4, "total_q": 12, "total_kv": 12},
+     ["3", "4", "4/2", "8", "8"]),
+    ("043_mamba_chunk_scan_with_segsum", chunk_scan(), "chunk_scan", {"batch_size": 2, "seq_len": 9}, ["2", "9", "4/2", "8", "6"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, definition, kernel, axes, shape", SOL, ids=[name for name, *_ in SOL])
+def test_tasks_of_sol_execbench(name, definition, kernel, axes, shape, tmp_path):
+    """A definition beside its workloads; the solution names its languages, and writes into its last arguments if it does not say."""
+    definition = like_sol_execbench(name, {**definition, "axes": definition["axes"] | dict.fromkeys(axes, VAR)})
+    path, workloads, solution = tmp_path / "definition.json", tmp_path / "workload.jsonl", tmp_path / "solution.json"
+    path.write_text(json.dumps(definition))
+    workloads.write_text("".join(json.dumps({"uuid": str(i), "axes": one, "inputs": {}}) + "\n" for i, one in enumerate(({**axes, "batch_size": 1}, axes))))
+    assert task_of(path, workload=2).shape == shape
+    right = solution_of(definition, kernel, solution, languages=["pytorch", "triton"])
+    wrong = "chunk_scan_wrong" if kernel == "chunk_scan" else ""  # the others are of flashinfer-bench
+    assert tried(path, right, {"workload": 2}, wrong).task.title == name
+
+
+def test_what_is_no_task_of_sol_execbench(tmp_path):
+    path, workloads = tmp_path / "definition.json", tmp_path / "workload.jsonl"
+    path.write_text(json.dumps(like_sol_execbench("043_mamba_chunk_scan_with_segsum", chunk_scan())))
+    workloads.write_text('{"uuid": "1"}\n')
+    for line, sentence in ((2, "workload: .* has 1 lines, and no line 2"), (1, "line 1 is no workload: it needs axes")):
+        with pytest.raises(assay.InputError, match=sentence):
+            task_of(path, workload=line)
+    with pytest.raises(assay.InputError, match="060_chunk_gated_delta_rule.*: assay judges definitions of gdn, .*, and this is none of them"):
+        task_of(like_sol_execbench("060_chunk_gated_delta_rule_linear_attention", chunk_scan()))
+    mixed = chunk_scan()
+    mixed["inputs"]["D"]["dtype"] = "float32"
+    with pytest.raises(assay.InputError, match="its tokens are bfloat16, float32; assay judges one dtype"):
+        task_of(like_sol_execbench("043_mamba_chunk_scan_with_segsum", mixed))
+    compiled = solution_of(chunk_scan(), "chunk_scan", tmp_path / "solution.json", languages=["cuda_cpp"])
+    with pytest.raises(assay.InputError, match="solutions whose entry is Python, and this is cuda_cpp with main.py::run"):
+        assay.audit(path, compiled)
 
 
 ATTENTION = """
@@ -271,7 +337,7 @@ class Model:
 batch_size = 2
 num_heads = 2
 sequence_length = 8
-embedding_dimension = 16
+embedding_dimension = 8
 """
 MAMBA = """
 class Model:
@@ -289,7 +355,7 @@ block_len = 16
 def test_an_lse_does_not_depend_on_values():
     """Where those alone are others, the same one is no stored result."""
     asks_otherwise = importlib.import_module("assay.audits.audit").asks_otherwise
-    one, other = (task_of(attention_like_flashinfer(True)).draw(seed) for seed in (1, 2))
+    one, other = (task_of(RAGGED).draw(seed) for seed in (1, 2))
     changed = one._changed({**one.tensors, "v": other.tensors["v"]}, "")
     assert asks_otherwise("o", one, changed) and not asks_otherwise("lse", one, changed) and asks_otherwise("lse", one, other)
 
@@ -301,10 +367,7 @@ def test_an_lse_does_not_depend_on_values():
 )  # fmt: skip
 def test_tasks_of_kernelbench(file, source, name, tmp_path):
     (tmp_path / file).write_text(source)
-    how = {"arrays": "numpy", "axes": {"batch_size": 1}, "again": 0, "seed": 3, "raises": False, "quick": True}
-    found = assay.audit(tmp_path / file, f"{TASKS}:{name}", **how)
-    assert found.passed, str(found)
-    assert not assay.audit(tmp_path / file, f"{TASKS}:{name}Wrong", why=0.1, **how).passed
+    tried(tmp_path / file, f"{TASKS}:{name}", {"batch_size": 1}, f"{name}Wrong")
 
 
 HARD = 'OP_TYPE = "attention"\nSUPPORTED_PRECISIONS = ["bf16"]\n'
@@ -312,16 +375,13 @@ HARD = 'OP_TYPE = "attention"\nSUPPORTED_PRECISIONS = ["bf16"]\n'
 
 @pytest.mark.parametrize(
     "sizes, name, axes",
-    [("B = 2\nT = 48\nH = 2\nK = 16\nV = 16\nCHUNK_SIZE = 16", "Kda", {"B": 1}),
-     ("BATCH = 2\nNUM_HEADS = 4\nNUM_KV_HEADS = 2\nHEAD_DIM = 16\nSEQ_LEN = 45\nPAGE_SIZE = 8", "PagedDecode", {"SEQ_LEN": 37})],
+    [("B = 2\nT = 24\nH = 2\nK = 8\nV = 8\nCHUNK_SIZE = 8", "Kda", {"B": 1}),
+     ("BATCH = 2\nNUM_HEADS = 4\nNUM_KV_HEADS = 2\nHEAD_DIM = 8\nSEQ_LEN = 29\nPAGE_SIZE = 8", "PagedDecode", {"SEQ_LEN": 21})],
 )  # fmt: skip
 def test_tasks_of_kernelbench_com(sizes, name, axes, tmp_path):
     file = tmp_path / "reference.py"
     file.write_text(HARD + sizes)
-    how = {"arrays": "numpy", "axes": axes, "again": 0, "seed": 3, "raises": False, "quick": True}
-    found = assay.audit(file, f"{TASKS}:{name}", **how)
-    assert found.passed, str(found)
-    assert not assay.audit(file, f"{TASKS}:{name}Wrong", why=0.1, **how).passed
+    tried(file, f"{TASKS}:{name}", axes, f"{name}Wrong")
     with pytest.raises(assay.InputError, match="M: .* has no such number; it has "):
         assay.audit(file, f"{TASKS}:{name}", axes={"M": 1})
     file.write_text(HARD + "M = 1")

@@ -117,36 +117,25 @@ def test_gradients_that_numpy_returns_are_judged():
     report = assay.check(case, attention, arrays="numpy")
     assert {row["tensor"] for row in report.rows} == {"o", "d_q", "d_k", "d_v"}
 
-    def wrong(q, k, v, scale, d_o=None):
-        found = attention(q, k, v, scale, d_o)
-        return {**found, "d_k": found["d_k"] * np.float32(1.001)}
-
-    with pytest.raises(assay.Mismatch, match="FAIL  d_k is wrong"):
-        assay.check(case, wrong, arrays="numpy")
-
-    def without(q, k, v, scale, d_o=None):
-        found = attention(q, k, v, scale, d_o)
-        del found["d_v"]
-        return found
-
-    with pytest.raises(assay.InputError, match="^d_v: the case has cotangents, and the kernel gives v no gradient; gradients=False"):
-        assay.check(case, without, arrays="numpy")
-
-    def misnamed(q, k, v, scale, d_o=None):
-        return {name.replace("d_", "d"): x for name, x in attention(q, k, v, scale, d_o).items()}
-
-    with pytest.raises(assay.InputError, match=r"^dq: the case does not ask for it \(did you mean d_q\?\)"):
-        assay.check(case, misnamed, arrays="numpy")
-    with pytest.raises(assay.InputError, match=r"^dq: the case does not ask for it \(did you mean d_q\?\)"):
-        assay.assert_close(case, None, misnamed(**{n: case[n] for n in case}, scale=0.25))
+    misnamed = lambda found: {name.replace("d_", "d"): x for name, x in found.items()}
+    for changed, error, said in [
+        (lambda found: {**found, "d_k": found["d_k"] * np.float32(1.001)}, assay.Mismatch, "FAIL  d_k is wrong"),
+        (lambda found: {name: x for name, x in found.items() if name != "d_v"}, assay.InputError,
+         "^d_v: the case has cotangents, and the kernel gives v no gradient; gradients=False"),
+        (misnamed, assay.InputError, r"^dq: the case does not ask for it \(did you mean d_q\?\)"),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=said):
+            assay.check(case, lambda q, k, v, scale, d_o=None: changed(attention(q, k, v, scale, d_o)), arrays="numpy")
+    with pytest.raises(assay.InputError, match=said):
+        assay.assert_close(case, None, misnamed(attention(**{n: case[n] for n in case}, scale=0.25)))
     with pytest.raises(assay.InputError, match="answer: tensor d_k: missing"):
         assay.assert_close(case, None, {"o": attention(*(case[n] for n in "qkv"), 0.25)["o"]})
 
 
 def test_an_input_that_is_overwritten_is_a_fault(case):
-    def overwrites(q, k, v, beta, initial_state, scale):
-        found = delta_rule(q, k, v, beta, initial_state, scale=scale)
-        k[1, 5, 0, 2] = 7
+    def overwrites(**x):
+        found = delta_rule(**x)
+        x["k"][1, 5, 0, 2] = 7
         return found
 
     with pytest.raises(assay.Mismatch, match=r"^k: the kernel has overwritten its input: k\[1\]\[5\]\[0\]\[2\] is 7, and was "):
@@ -191,9 +180,7 @@ def test_rows_that_nobody_wrote_fail(case):
 
 
 def test_a_kernel_without_a_state_says_so(case):
-    def stateless(**x):
-        return delta_rule(**x)[0]
-
+    stateless = lambda **x: delta_rule(**x)[0]  # noqa: E731
     with pytest.raises(assay.InputError, match=r"^final_state: the case asks for it, .* outputs=\('o',\) judges what it answers alone"):
         assay.check(case, stateless)
     report = assay.check(case, stateless, outputs=("o",))
@@ -202,8 +189,8 @@ def test_a_kernel_without_a_state_says_so(case):
 
 
 def test_a_state_that_is_updated_in_place(case):
-    def decode(q, k, v, beta, initial_state, scale):
-        o, initial_state[:] = delta_rule(q, k, v, beta, initial_state.copy(), scale=scale)
+    def decode(initial_state, **x):
+        o, initial_state[:] = delta_rule(**x, initial_state=initial_state.copy())
         return o
 
     with pytest.raises(assay.InputError, match=r"^final_state: the case asks for it, .*; inplace=\('initial_state',\) if it leaves it there; outputs="):
@@ -213,11 +200,8 @@ def test_a_state_that_is_updated_in_place(case):
     report = assay.check(case, decode, inplace=("initial_state",))
     assert {row["tensor"] for row in report.rows} == {"o", "final_state"}
 
-    def forgets(q, k, v, beta, initial_state, scale):
-        return delta_rule(q, k, v, beta, initial_state.copy(), scale=scale)[0]
-
     with pytest.raises(assay.Mismatch, match="final_state"):
-        assay.check(case, forgets, inplace="initial_state")
+        assay.check(case, lambda **x: delta_rule(**x)[0], inplace="initial_state")
     with pytest.raises(assay.InputError, match="^inplace: q: expected an initial state that the case has: initial_state"):
         assay.check(case, decode, inplace="q")
 
@@ -244,8 +228,8 @@ def test_outputs_that_a_kernel_is_given_to_write_into(case):
     with pytest.raises(assay.Mismatch, match=r"\[8\]"):
         assay.check(case, functools.partial(writes, rows=slice(0, 8)), out="o", rename=names)
 
-    def adds(q, k, v, beta, initial_state, scale, out):  # to what it takes for zeros
-        o, state = delta_rule(q, k, v, beta, initial_state, scale=scale)
+    def adds(out, **x):  # to what it takes for zeros
+        o, state = delta_rule(**x)
         out += o
         return state
 
@@ -318,11 +302,8 @@ def test_where_the_likeliest_arrays_do_not_do_others_are_tried(case, monkeypatch
 
 
 def test_what_a_kernel_raises_says_which_arrays_it_was_given(case):
-    def fails(q, k, v, beta, initial_state, scale):
-        return delta_rule(q.reshape(7), k, v, beta, initial_state, scale=scale)
-
     with pytest.raises(ValueError, match="reshape") as raised:
-        assay.check(case, fails)
+        assay.check(case, lambda **x: delta_rule(**{**x, "q": x["q"].reshape(7)}))
     assert raised.value.__notes__ == ["assay: the kernel was called with arrays of numpy; arrays=NAME asks for others"]
 
 

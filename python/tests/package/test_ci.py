@@ -1,6 +1,7 @@
 """The jobs of docs/guides/ci.md, from install to exit code: green with a right kernel, red with a wrong one; and those that make a
 release's wheels. Here stand in for what a machine of theirs has: a folder assay/ whose wheel is the one under test, a folder of the
 wheels that it needs, sudo, and sbatch."""
+import fnmatch
 import importlib.metadata
 import json
 import os
@@ -166,13 +167,26 @@ def test_a_job_is_red_where_the_kernel_is_wrong(tmp_path, job):
 
 
 def test_a_release_has_wheels_that_give_a_verdict(tmp_path):
-    """All but the building, which test package.wheel does: its command is there, what it writes is kept, and a wheel judges."""
+    """All but the building, which test package.wheel does: its command is there, what it writes is kept, each machine gets the wheels
+    made for it, one judges, and all are released."""
     jobs = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text())["jobs"]
     _, made, kept = jobs["wheel"]["steps"]
     told = subprocess.run([*made["run"].split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert f"--out {pathlib.PurePath(kept['with']['path']).parent}\n" in told
+    made_for = jobs["wheel"]["strategy"]["matrix"]
+    names = {runner: {filled(kept["with"]["name"], matrix_runner=runner, matrix_python=python) for python in made_for["python"]} for runner in made_for["runner"]}
     fetched, *steps = jobs["verdict"]["steps"]
+    assert jobs["verdict"]["strategy"]["matrix"]["runner"] == made_for["runner"]
+    every = set.union(*names.values())
+    for runner, own in names.items():
+        assert set(fnmatch.filter(every, filled(fetched["with"]["pattern"], matrix_runner=runner))) == own
     machine = Machine(tmp_path)
     (machine.work / fetched["with"]["path"]).mkdir()
     shutil.copy(wheel(), machine.work / fetched["with"]["path"])
     assert [machine.run(step["run"]) for step in steps] == [0, 0]
+    gathered, released = jobs["release"]["steps"]
+    assert set(fnmatch.filter(every, gathered["with"]["pattern"])) == every and gathered["with"]["path"] == fetched["with"]["path"]
+    write(tmp_path / "bin/gh", '#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    assert machine.run(f"{released['run']} >told", GITHUB_REF_NAME="v1.2", GITHUB_REPOSITORY="a/b") == 0
+    told = (machine.work / "told").read_text().split("\n")
+    assert told[:4] == ["release", "create", "v1.2", f"wheels/{wheel().name}"]

@@ -243,6 +243,7 @@ def test_a_window_that_is_not_rolled_back():
         return o, cache["window"]
 
     ways = ["split in two", "token by token", "rejected drafts"]
-    assert asked(case, convolution, ways=ways, require="bits").passed
+    healthy = asked(case, convolution, ways=ways, require="bits")
+    assert healthy.passed and {row["tensor"] for row in healthy.reports[0].rows} == {"o", "final_state"}
     found = asked(case, cached, ways=ways)
     assert [row.verdict for row in found.rows] == ["same bits", "same bits", "FAIL"]

@@ -94,6 +94,29 @@ def test_two_workers_of_dask(here, tmp_path, monkeypatch):
     assert json.dumps(here) == json.dumps(there)
 
 
+MPI = """
+import json, pathlib, sys
+sys.path[:0] = [{here!r}]
+import assay
+from mpi4py.futures import MPIPoolExecutor
+from test_runs import CASES, kernel
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as executor:
+        assert executor.num_workers == 2
+        pathlib.Path("pages.json").write_text(json.dumps(assay.run(CASES, kernel, executor=executor, arrays="numpy")))
+"""
+
+
+def test_two_workers_of_mpi(here, tmp_path):
+    """Of three ranks the first hands out the cases."""
+    (tmp_path / "ranks.py").write_text(MPI.format(here=str(pathlib.Path(__file__).parent)))
+    mpiexec = pathlib.Path(sys.executable).with_name("mpiexec")  # of the package mpich
+    done = subprocess.run([mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", "ranks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "pages.json").read_text() == json.dumps(here)
+
+
 class Task:
     """A stand-in for what ray.remote makes of a function: as the real one, it has what it is called with pickled, and gives references with futures."""
 
