@@ -43,7 +43,7 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
     return leave_open(
         text("in the recurrence itself, but ", excess_by(*terms, got), " times what they do in the terms of its sums"));
   if (const Expected* one = others->in_one_chunk(tensor); one != nullptr && allows(*one))
-    return leave_open(text("in chunks of ", CumulatedDecays::usual_chunk, " tokens, but ", excess_by(*one, got),
+    return leave_open(text("in chunks of ", usual_chunk, " tokens, but ", excess_by(*one, got),
                            " times what they do where the sequence is one chunk"));
   if (const Expected* stored = others->in_stored_states(tensor)) {
     const double excess = judge(*stored, got).excess;

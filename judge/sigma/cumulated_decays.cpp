@@ -63,16 +63,23 @@ void scale_rows(std::vector<double>& data, const std::vector<double>& factors, b
 
 }  // namespace
 
+std::vector<RoomFacts::Ranked> cumulated_decays(const Problem& problem, Format operands) {
+  const auto room = find_room(problem.mechanism);
+  if (room == nullptr || unit_roundoff(operands) > unit_roundoff(Format::fp32)) return {};
+  std::vector<RoomFacts::Ranked> decays = room->inputs();
+  std::erase_if(decays, [&](const RoomFacts::Ranked& input) {
+    const bool by_token = input.rank > 0 && input.field.axes[0] == Axis::seq_len;
+    return input.field.domain != Domain::log_decay || !by_token ||
+           !problem.inputs.contains(std::string(input.field.name));
+  });
+  return decays;
+}
+
 CumulatedDecays::CumulatedDecays(const Problem& problem, Format operands, std::uint64_t seed, int chunk)
     : problem_(problem) {
-  const auto room = find_room(problem.mechanism);
-  if (room == nullptr || unit_roundoff(operands) > unit_roundoff(Format::fp32)) return;
   Roundings rounding(operands, seed);
-  for (const RoomFacts::Ranked& ranked : room->inputs()) {
-    const auto found = problem_.inputs.find(std::string(ranked.field.name));
-    if (ranked.field.domain != Domain::log_decay || ranked.rank == 0 || found == problem_.inputs.end()) continue;
-    if (ranked.field.axes[0] != Axis::seq_len) continue;
-    Array& decays = found->second;
+  for (const RoomFacts::Ranked& ranked : cumulated_decays(problem, operands)) {
+    Array& decays = problem_.inputs.at(std::string(ranked.field.name));
     const Layout n = layout_of(decays.shape, decays.shape.size() > static_cast<std::size_t>(ranked.rank));
     const std::vector<double> sums = cumulate(decays.data, n, chunk, rounding);
     if (!reads_before_decay(problem)) continue;

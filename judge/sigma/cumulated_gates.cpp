@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "judge/sigma/spread.hpp"
+#include "judge/verdict/locate.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
@@ -54,7 +55,6 @@ using ErrorOf = std::function<double(double size)>;
 
 /// The errors of the sums, added up by `rounding`.
 std::vector<double> errors_of(const GateSums& gate, Format operands, const ErrorOf& rounding) {
-  constexpr int chunk = 64;
   const Layout& n = gate.layout;
   const double sum_unit = std::min(unit_roundoff(operands), unit_roundoff(Format::fp32)),
                operand_unit = unit_roundoff(operands);
@@ -72,7 +72,7 @@ std::vector<double> errors_of(const GateSums& gate, Format operands, const Error
       bool exact = true;
       for (int t = n.rows - 1; t >= 0; --t) {
         const std::size_t i = at(h, t, c);
-        if (t % chunk == chunk - 1) of_operands = 0;
+        if (t % usual_chunk == usual_chunk - 1) of_operands = 0;
         for (const Contribution& x : {gate.gained[i], gate.lost[i]}) {
           if (x.exact) continue;
           exact = false;

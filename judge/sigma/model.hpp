@@ -38,7 +38,7 @@ struct ModelRuns {
   using Terms = std::map<std::string, std::vector<double>>;
   std::vector<Terms> terms = {};  ///< of gradients of one number: PerturbedArithmetic::terms()
   BlockOperands operands = {};
-  int chunk = CumulatedDecays::usual_chunk;  ///< running sums of decays begin again after so many tokens
+  int chunk = usual_chunk;  ///< running sums of decays begin again after so many tokens
 };
 /// `done` hears of every draw that has ended, on the thread that made it.
 ModelRuns model_runs(const Problem& problem, Format precision, int draws, int threads,

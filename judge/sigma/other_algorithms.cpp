@@ -79,16 +79,6 @@ int tokens_of(const Problem& problem) {
   return 1;
 }
 
-/// Whether running sums of log decays round as operands do.
-bool cumulates_decays(const Problem& problem, Format precision) {
-  const auto room = find_room(problem.mechanism);
-  if (room == nullptr || unit_roundoff(precision) > unit_roundoff(Format::fp32)) return false;
-  const auto inputs = room->inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const RoomFacts::Ranked& input) {
-    return input.field.domain == Domain::log_decay && problem.inputs.contains(std::string(input.field.name));
-  });
-}
-
 /// With at least these sigmas, or nothing where none is larger. The variances of sums over slices grow by what those of
 /// their elements do.
 std::optional<Expected> with_sigmas(const Expected& expected, const std::vector<double>& least) {
@@ -185,9 +175,8 @@ std::optional<Expected> OtherAlgorithms::in_terms(const std::string& tensor, con
   std::vector<double> least = *known;
   if (is_of_gate(problem_.mechanism, tensor)) sum_from_the_end(least, expected.layout);
   // Where sums are as narrow as operands, every partial sum of a chunk rounds at that size, and not its operands alone.
-  constexpr int chunk = 64;
   const bool narrow_sums = unit_roundoff(precision_) <= unit_roundoff(Format::fp32);
-  const double roundings = narrow_sums ? std::clamp(tokens_of(problem_), 1, chunk) : 1;
+  const double roundings = narrow_sums ? std::clamp(tokens_of(problem_), 1, usual_chunk) : 1;
   for (double& x : least) x = std::sqrt(roundings) * sigma_of_terms(x, precision_);
   return with_sigmas(below_normal(tensor, expected).value_or(expected), least);
 }
@@ -208,7 +197,7 @@ const Expected* OtherAlgorithms::in_stored_states(const std::string& tensor) {
 }
 
 const Expected* OtherAlgorithms::in_one_chunk(const std::string& tensor) {
-  if (!cumulates_decays(problem_, precision_) || tokens_of(problem_) <= CumulatedDecays::usual_chunk) return nullptr;
+  if (tokens_of(problem_) <= usual_chunk || cumulated_decays(problem_, precision_).empty()) return nullptr;
   return drawn(in_one_chunk_, {.precision = precision_, .drawn = {}, .chunk = tokens_of(problem_)}, tensor);
 }
 
