@@ -158,15 +158,20 @@ def row_of(name, kernel, mechanism, shape, dtype, more, error, device):
     return [*shown, *found, "; ".join(said[:2]) if verdict != "PASS" else ""], right
 
 
-def markdown(rows):
-    lines = [HEADER, ["---"] * len(HEADER), *rows]
+def markdown(header, rows):
+    lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(x).replace("|", "\\|") for x in line) + " |" for line in lines)
 
 
-def page(rows, device):
+def versions(device):
+    """The device, and what runs on it."""
     names = ("torch", "triton", "fla-core", "numpy")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name.split("-")[0]))
+    here = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name.split("-")[0]))
     where = torch.cuda.get_device_name(0) if device == "cuda" else "CPU"
+    return f"{where}, {here}, CPython {sys.version.split()[0]}, assay {assay.__version__}, {datetime.date.today()}"
+
+
+def page(rows, device):
     healthy, open_ones = [row for row in rows if not row[3]], [row for row in rows if "guard" in row[3]]
     wrong = [row for row in rows if row[3] and row not in open_ones]
     passed, found = sum(row[4] == "PASS" for row in healthy), sum(row[4] == "FAIL" for row in wrong)
@@ -181,10 +186,10 @@ that kernel on two problems: {sum(row[4] == "FAIL" for row in open_ones)} of {le
 `assay.check(assay.case(..., device="{device}"), kernel)` on tensors of the device, in the process that called it: functions of torch and flash-linear-attention as
 they are ({passed} of {len(healthy)} pass). With an error planted {found} of {len(wrong)} are found: in their arguments, or in a line of their Triton source. Of every Triton kernel the first configuration is judged.
 {unguarded}
-{where}, {versions}, CPython {sys.version.split()[0]}, assay {assay.__version__}, {datetime.date.today()}. **Excess**: of what evidence `model`
+{versions(device)}. **Excess**: of what evidence `model`
 expects of a kernel of this precision; up to 2, in fp32 up to 3, is PASS ([model.md](model.md)). **Again**: whether a second call gave the same bits; atomics do not, and these were judged all the same. Seconds are of case, two calls, compilation, and judging.
 
-{markdown(rows)}
+{markdown(HEADER, rows)}
 """
 
 
