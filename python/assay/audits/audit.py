@@ -69,7 +69,8 @@ class Call:
     def __init__(self, step, problem, *, may_refuse=False, same_as=None, timed=None, **how):
         self.step, self.problem, self.may_refuse, self.same_as, self.how = step, problem, may_refuse, same_as, how
         self.timed = timed  # all calls that are timed with this one
-        self.reply, self.answer, self.usable = None, {}, False
+        self.reply, self.answer = None, {}
+        self.settled = None  # the problem and the answer as the judge has them
 
 
 def audit(task, candidate, contract=None, *, arrays=None, device=None, again=100, timeout=600.0, seed=None, raises=True, axes=None, **how):
@@ -336,7 +337,10 @@ def judged(call, calls, task, contract, found, how):
         found.steps.append((call.step, origin, "same bits"))
         return
     causes = {"why": 0} if found.findings else {}  # those of one failure are enough
-    report = judge(call.problem, call.answer, contract, tensors=sorted(call.answer), **{**how, **causes})
+    *call.settled, left_open = task.settled(call.problem, call.answer)
+    if left_open:
+        found.notes.append(f"{call.step}: {left_open}")
+    report = judge(*call.settled, contract, tensors=sorted(call.answer), **{**how, **causes})
     found.reports[call.step] = report
     found.steps.append((call.step, origin, report.verdict))
     for row in report.rows:
@@ -393,7 +397,7 @@ def narrower(call, contract, name, how):
     sites = site_of(call, contract, name, how)
     for precision in NARROWER.get(own, ()):
         try:
-            again = judge(call.problem, call.answer, precision=precision, tensors=[name], **asked)
+            again = judge(*call.settled, precision=precision, tensors=[name], **asked)
         except InputError:
             continue
         if again.passed:
@@ -402,7 +406,7 @@ def narrower(call, contract, name, how):
 
 
 def site_of(call, contract, name, how):
-    report = judge(call.problem, call.answer, contract, tensors=[name], **{**how, "why": how.get("why") or 10.0})
+    report = judge(*call.settled, contract, tensors=[name], **{**how, "why": how.get("why") or 10.0})
     why = report.page.get("why") or {}
     said = [f"{x['name']}: {x['what']}" if x["what"] else x["name"] for x in why.get("explanations", ()) if x["kind"] == "site"]
     return f": {'; '.join(said)}" if said else ""

@@ -146,6 +146,10 @@ class Task:
         """An output in the case's layout."""
         return tensor
 
+    def settled(self, problem, answer):
+        """What the judge is asked: the problem, the answer, and what is not judged of it (None: nothing)."""
+        return problem, answer, None
+
 
 class FlashInferBench(Task):
     """A definition of flashinfer-bench: tokens of equally long sequences in one axis, states with keys last, raw gates."""
@@ -310,9 +314,11 @@ def constants(source, path):
         raise InputError(f"{path}: is not Python: {error}") from None
     found = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
-                found[node.targets[0].id] = node.value.value
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            pairs = zip(*(x.elts if isinstance(x, ast.Tuple) else [x] for x in (node.targets[0], node.value)))
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and type(value.value) is int:
+                    found[name.id] = value.value
     return found
 
 
@@ -387,7 +393,7 @@ def task_of(task, **axes):
         line = axes.pop("workload", None)
         return of_definition(definition, **{**(of_workload(path, line) if line is not None else {}), **axes})
     if path.endswith(".py"):
-        from .hard import Hard, is_hard
+        from .hard import is_hard, of_file
 
-        return (Hard if is_hard(read(path)) else KernelBench)(path, **axes)
+        return (of_file if is_hard(read(path)) else KernelBench)(path, **axes)
     raise InputError(f"task: expected assay.case's arguments, a definition (.json), or a task of KernelBench (.py), got {task!r}")

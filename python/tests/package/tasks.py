@@ -227,3 +227,70 @@ class PagedDecode:
 class PagedDecodeWrong(PagedDecode):
     def attend(self, *arguments):
         return paged_prefill_wrong(*arguments)
+
+
+class ChosenBlocks:
+    """02_deepseek_nsa of kernelbench.com with three blocks of four keys, by the means of their scores, and a window of six."""
+
+    size, most, window = 4, 3, 6
+
+    def __init__(self, B, H, S, D):
+        self.scale, self.t = D**-0.5, np.arange(S)
+
+    def __call__(self, q, k, v):
+        q, k, v = (x.astype(np.float32) for x in (q, k, v))
+        s, past = self.scale * (q @ k.swapaxes(-1, -2)), self.t <= self.t[:, None]
+        member = (self.t[:, None] // self.size == np.arange(-(-len(self.t) // self.size))).astype(np.float32)
+        count = past @ member
+        score = np.where(count > 0, self.scores(np.where(past, s, 0) @ member / np.maximum(count, 1), count), -np.inf)
+        chosen = np.zeros(score.shape, np.float32)
+        np.put_along_axis(chosen, self.order(score)[..., : self.most], 1, -1)
+        reads = past & ((chosen @ member.T > 0) | (self.t[:, None] - self.window < self.t))
+        p = np.where(reads, np.exp(s), 0)
+        return (p @ v / p.sum(-1, keepdims=True)).astype(BF16)
+
+    def scores(self, means, count):
+        return means
+
+    def order(self, score):
+        return np.argsort(-score, -1, kind="stable")
+
+
+class ChosenBlocksBackwards(ChosenBlocks):
+    """Of equal blocks the last."""
+
+    def order(self, score):
+        return score.shape[-1] - 1 - np.argsort(-score[..., ::-1], -1, kind="stable")
+
+
+class ChosenBlocksWrong(ChosenBlocks):
+    """Blocks of another size."""
+
+    size, most = 6, 2
+
+
+class ChosenBlocksPast(ChosenBlocks):
+    """The query's own block is no candidate, and leaves its place to another."""
+
+    def scores(self, means, count):
+        return np.where(np.arange(count.shape[-1]) < self.t[:, None] // self.size, means, -np.inf)
+
+
+class ChosenBlocksSum(ChosenBlocks):
+    """Sums in place of means: blocks that are not whole are scored too low, or too high."""
+
+    def scores(self, means, count):
+        return means * count
+
+
+class ChosenBlocksRounded(ChosenBlocks):
+    """Scores are rounded before they are compared."""
+
+    def scores(self, means, count):
+        return means.astype(BF16).astype(np.float32)
+
+
+class ChosenBlocksNarrow(ChosenBlocks):
+    """A window of one token less."""
+
+    window = 5

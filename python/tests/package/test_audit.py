@@ -9,7 +9,9 @@ import re
 import assay
 import cheats
 import pytest
-from assay.audits.tasks import task_of
+import tasks
+from assay._arrays import doubles, numpy_array
+from assay.audits.tasks import task_of, tensor_of
 from shell import shell
 
 CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
@@ -371,12 +373,14 @@ def test_tasks_of_kernelbench(file, source, name, tmp_path):
 
 
 HARD = 'OP_TYPE = "attention"\nSUPPORTED_PRECISIONS = ["bf16"]\n'
+NSA = "B, H, S, D = 1, 2, 29, 8\nBLOCK_SIZE = 4\nTOP_N_BLOCKS = 3\nSLIDING_WINDOW = 6"
 
 
 @pytest.mark.parametrize(
     "sizes, name, axes",
     [("B = 2\nT = 24\nH = 2\nK = 8\nV = 8\nCHUNK_SIZE = 8", "Kda", {"B": 1}),
-     ("BATCH = 2\nNUM_HEADS = 4\nNUM_KV_HEADS = 2\nHEAD_DIM = 8\nSEQ_LEN = 29\nPAGE_SIZE = 8", "PagedDecode", {"SEQ_LEN": 21})],
+     ("BATCH = 2\nNUM_HEADS = 4\nNUM_KV_HEADS = 2\nHEAD_DIM = 8\nSEQ_LEN = 29\nPAGE_SIZE = 8", "PagedDecode", {"SEQ_LEN": 21}),
+     (NSA, "ChosenBlocks", {"S": 27})],
 )  # fmt: skip
 def test_tasks_of_kernelbench_com(sizes, name, axes, tmp_path):
     file = tmp_path / "reference.py"
@@ -385,8 +389,51 @@ def test_tasks_of_kernelbench_com(sizes, name, axes, tmp_path):
     with pytest.raises(assay.InputError, match="M: .* has no such number; it has "):
         assay.audit(file, f"{TASKS}:{name}", axes={"M": 1})
     file.write_text(HARD + "M = 1")
-    with pytest.raises(assay.InputError, match="02_kda_cutlass and 03_paged_attention, and this is neither"):
+    with pytest.raises(assay.InputError, match="02_kda_cutlass, 03_paged_attention and 02_deepseek_nsa, and this is none of them"):
         assay.audit(file, f"{TASKS}:{name}")
+
+
+@pytest.fixture
+def nsa(tmp_path):
+    file = tmp_path / "reference.py"
+    file.write_text(HARD + NSA)
+    return task_of(file)
+
+
+def with_second_block(problem, factor):
+    """The second block of keys is the first, but for one number of each head: times the factor."""
+    keys = doubles(problem.tensors["k"]).copy()
+    keys[:, 4:8] = keys[:, :4]
+    keys[:, 4, :, 0] *= factor
+    return problem._changed({**problem.tensors, "k": tensor_of(keys, "BF16")}, problem.origin)
+
+
+@pytest.mark.parametrize(
+    "name, factor, verdict",
+    [("ChosenBlocks", 1 + 2**-7, "PASS"), ("ChosenBlocksRounded", 1 + 2**-7, "FAIL"), ("ChosenBlocksWrong", 1, "FAIL"),
+     ("ChosenBlocksPast", 1, "FAIL"), ("ChosenBlocksSum", 1, "FAIL"), ("ChosenBlocksNarrow", 1, "FAIL")],
+)  # fmt: skip
+def test_blocks_that_a_candidate_chooses(nsa, name, factor, verdict):
+    """Nearly equal scores are judged where they are farther apart than fp32 errs, and rows of equal ones are left out."""
+    problem = with_second_block(nsa.draw(1), factor)
+    q, k, v = (numpy_array(argument.tensor) for argument in nsa.arguments(problem))
+    o = getattr(tasks, name)(*nsa.shaped_init(problem))(q, k, v)
+    *settled, left_open = nsa.settled(problem, {"o": nsa.ours("o", ("BF16", o.shape, o.tobytes()), problem)})
+    assert assay.judge(*settled, tensors=["o"], quick=True).verdict == verdict
+    assert re.match(r"\d+ of 58 rows are NOT JUDGED, o(\[\d+\]){3} first: ", left_open) if factor == 1 else left_open is None
+
+
+def test_equal_blocks_are_anyones(nsa):
+    nsa.draw = lambda seed, shape=None: with_second_block(type(nsa).draw(nsa, seed, shape), 1)
+    nsa.shorter_shape = lambda rng: None  # than the two blocks that are equal
+    for name in ("ChosenBlocks", "ChosenBlocksBackwards"):
+        found = assay.audit(nsa, f"{TASKS}:{name}", arrays="numpy", again=0, seed=3, quick=True)
+        assert any(re.match(r"declared shape: \d+ of 58 rows are NOT JUDGED", note) for note in found.notes)
+
+
+def test_sizes_that_leave_no_block_out_are_refused(tmp_path, nsa):
+    with pytest.raises(assay.InputError, match=r'^S: 12 keys are at most 3 blocks of 4, which every row reads: .*; axes={"S": 17} or more'):
+        task_of(tmp_path / "reference.py", S=12)
 
 
 def test_from_a_shell():
