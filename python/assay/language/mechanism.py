@@ -77,8 +77,8 @@ class Mechanism:
 
     def trace(self, **settings):
         """The program of this mechanism with these settings, in canonical form."""
+        settings = self.with_defaults(settings)
         with told_where(self.name):
-            settings = self.with_defaults(settings)
             inputs = self.declarations(settings)
             program = Program(
                 self.name,
