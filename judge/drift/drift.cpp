@@ -433,7 +433,7 @@ void attribute(const DriftSpec& spec, Drift& drift, const DriftDone& done) {
   alone.sites = whole.sites.all(Format::exact);
   add(alone);
   for (const std::string& name : names) {
-    alone.sites = whole.sites.all(Format::exact).with(name, whole.sites.at(name));
+    alone.sites = whole.sites.all(Format::exact).with(name, whole.sites.at(name), whole.sites.entry(name).blocks);
     add(alone);
   }
   StreamedExact exact(spec, spec.room->trajectory(Tier::w2));
