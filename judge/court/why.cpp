@@ -14,6 +14,7 @@
 #include "judge/hypotheses/scene.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/infer.hpp"
+#include "reference/core/blocks.hpp"
 
 namespace assay {
 namespace {
@@ -27,7 +28,7 @@ std::string sentence_of(const Contributions& c, std::string_view mechanism, std:
   std::string words;
   for (std::size_t i = 0; i < std::min(shown, c.sites.size()); ++i)
     words += fmt::format("{}{} in {}: {}", i == 0 ? "" : ", ", site_in_words(mechanism, form, c.sites[i].site),
-                         name_of(c.sites[i].format), percent(c.sites[i].share));
+                         name_of(c.sites[i].format, c.sites[i].blocks), percent(c.sites[i].share));
   if (c.sites.empty()) return "nothing is rounded on the way to it";
   return words + fmt::format("; {} sites, together {}", c.sites.size(), percent(c.sum));
 }

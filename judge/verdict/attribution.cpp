@@ -481,7 +481,7 @@ Named<Contributions> contributions_of(const KernelUnderTest& kernel, const Probl
     for (std::size_t s = 0; s < sites.size(); ++s)
       if (shares[s][t] > least_share) {
         Contributions& c = list[t].second;
-        c.sites.push_back({std::string(sites[s].view()), sites[s].format, shares[s][t]});
+        c.sites.push_back({std::string(sites[s].view()), sites[s].format, sites[s].blocks, shares[s][t]});
         c.sum += shares[s][t];
       }
   for (auto& [name, c] : list)

@@ -13,6 +13,7 @@ namespace assay {
 struct SiteShare {
   std::string site;
   Format format = Format::exact;
+  Blocks blocks = {};
   double share = 0;
 };
 struct Contributions {

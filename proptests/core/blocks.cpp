@@ -63,7 +63,8 @@ TEST(Blocks, are_spelled_as_they_are_read) {
   EXPECT_EQ(name_of(Format::bf16, Blocks{}), "bf16");
   for (const char* none : {"", "e2m1", "int8", "e2m1/16", "e2m1/0x16", "e2m1/1x16:bf16", "bf16/1x16", "e2m1/1x16:e4m3 ",
                            "int8/1xall two_level", "e2m1/2x16:e4m3 two_level", "int8/8xall every", "int8/8xall every 0",
-                           "int8/1xall centred late", "int8/-1xall", "int8/2000000xall", "e2m1/1x16e4m3"})
+                           "int8/1xall centred late", "int8/-1xall", "int8/2000000xall", "e2m1/1x16e4m3",
+                           "int8/8xall:fp32", "int8/8xall every 4/1", "int8/08xall"})
     EXPECT_FALSE(block_format_from(none).has_value()) << none;
 }
 

@@ -25,7 +25,6 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
 
-  bool at_end() const { return rest_.empty(); }
   bool word(std::string_view expected) {
     if (!rest_.starts_with(expected)) return false;
     rest_.remove_prefix(expected.size());
@@ -170,7 +169,7 @@ std::optional<BlockFormat> block_format_from(std::string_view text) {
   blocks.late = read.word(" late");
   blocks.centred = read.word(" centred");
   const bool levels_fit = !blocks.two_level || (blocks.scale == ScaleFormat::e4m3 && blocks.rows == 1);
-  if (!read.at_end() || !levels_fit) return std::nullopt;
+  if (!levels_fit || name_of(found.format, blocks) != text) return std::nullopt;
   return found;
 }
 
