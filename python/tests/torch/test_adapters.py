@@ -458,6 +458,31 @@ class Inference(Judged):
         self.refuses(attention(alibi_slopes=1.0), kernel, "alibi_slopes: single_prefill_with_kv_cache has those that follow from the number of heads")
         self.refuses(attention(alibi_slopes=True, soft_cap=2.0), kernel, "alibi_slopes: beside soft_cap single_prefill_with_kv_cache scales twice")
 
+    def test_sageattention(self):
+        def sageattn(q, k, v, tensor_layout="HND", is_causal=False, sm_scale=None, return_lse=False, *, more=0, **kwargs):
+            turn = (lambda x: x.transpose(1, 2)) if tensor_layout == "HND" else (lambda x: x)
+            q, k, v = turn(q), turn(k), turn(v)
+            own, key = places(q, k)
+            hidden = (key > own + more) & is_causal
+            o, lse = attend(q, k, v, scale=sm_scale or q.shape[-1] ** -0.5, hidden=hidden)
+            return (turn(o), lse) if return_lse else turn(o)
+
+        kernel = A.sageattention.sageattn.using(sageattn)
+        for arguments in [
+            {}, {"causal": False, "lse": True}, {"layout": "bhtd", "lse": True}, {"layout": "thd", "scale": 0.5}, {"shape": (2, "6/20", "4/2", 16), "causal": False},
+        ]:  # fmt: skip
+            with self.subTest(**arguments):
+                self.assertEqual(self.passes(attention(**arguments), kernel.using(smooth_k=False)), {"o"} | ({"lse"} if "lse" in arguments else set()))
+        self.fails(attention(), kernel.using(functools.partial(sageattn, more=1)), "o")
+        self.refuses(attention((1, "6/20", 2, 16)), kernel, "causal: sageattn's mask is of as many queries as keys, and this case has 6 and 20")
+        self.refuses(attention(window_left=4), kernel, "window_left=4: sageattn has no such setting")
+        with self.assertRaisesRegex(assay.InputError, "is_causal: is of the case, not of the adapter"):
+            kernel.using(is_causal=True)
+        case = attention((2, 12, 2, 16), causal=False)
+        q, k, v = (case.array(n, "torch").transpose(1, 2) for n in "qkv")
+        posed = kernel.posed(q, k, v, is_causal=True)
+        self.assertTrue(assay.assert_close(posed, {}, {"o": sageattn(q, k, v, is_causal=True)}, tensors="o", precision="fp32"))
+
     def test_flash_mla(self):
         kernel = A.flash_mla.flash_mla_sparse_fwd.using(flash_mla_sparse_fwd)
         for arguments in [
