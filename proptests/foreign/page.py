@@ -28,7 +28,7 @@ Kernels that nobody here wrote, on the problems of `assay case`, and what `assay
 
 - **Model, contract**: the worst tensor's error in units of what the [model](../docs/judge-derivation.md#model) and the contract of the precision allow. The model decides; what it leaves open passes where a contract explains it.
 - **Inferred**: the contract that `assay contract infer` reads off the answer: that of the precision, that one with coarser sites, or none. It knows nothing of the kernel.
-- **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default.
+- **tf32** beside fp32: judged with `--precision tf32`, since the kernel multiplies so by default; another name there: judged by the contract of that name.
 - Shapes are B, T (or queries/keys), heads (or value/shared heads), K, V; data of style `normal` unless another one is named.
 - The model's factor was chosen knowing kernels like these, so that their PASS is no independent evidence; `make foreign` judges runs that nobody has seen.
 - One recording is one run on one device with one of the kernel's own autotuning configurations. PASS says that this answer is right, not that the kernel always is.
@@ -106,7 +106,8 @@ def line(recording, rows, contract):
     verdict = min((row["verdict"] for row in rows), key=ORDER.index)
     bad = [row["tensor"] for row in rows if row["verdict"] != "PASS"]
     kernel = f"`{recording['kernel']}`" + (", mended" if "changed" in recording else "")
-    precision = recording["precision"] + (" (tf32)" if "judged_as" in recording else "")
+    judged = "tf32" if "judged_as" in recording else recording.get("contract")
+    precision = recording["precision"] + (f" ({judged})" if judged else "")
     problem = recording["shape"] + ("" if recording["style"] == "normal" else ", " + recording["style"])
     shown = verdict + (f" ({', '.join(bad)})" if bad else "")
     cause = recording.get("bug", "").replace("_", " ") + (" (planted)" if recording.get("planted") else "")

@@ -68,14 +68,15 @@ def make_case(tool, recording, path):
 
 
 def check(tool, recording, flags, **options):
-    """Runs `assay check`, without a contract, on the tensors that were answered."""
+    """Runs `assay check` on the tensors that were answered, by the contract that the index names, or without one."""
     with tempfile.TemporaryDirectory() as folder:
         case = pathlib.Path(folder, "case.safetensors")
         make_case(tool, recording, case)
         command = [tool, "check", str(case), str(answer_of(recording)), *flags]
         command += ["--tensor", ",".join(tensors_of(answer_of(recording)))]
-        if "judged_as" in recording:
-            command += ["--precision", recording["judged_as"]]
+        for key, flag in (("judged_as", "--precision"), ("contract", "--contract")):
+            if key in recording:
+                command += [flag, recording[key]]
         return subprocess.run(command, **options)
 
 

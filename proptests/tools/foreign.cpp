@@ -51,7 +51,7 @@ class Foreign : public CliFiles {
     return to;
   }
 
-  /// The verdicts on what was answered, without a contract.
+  /// The verdicts on what was answered, by the contract that the index names, or without one.
   std::vector<ReportRow> verdicts(const Json& recording) const {
     const std::string answer = folder_of_recordings + recording.at("id").get<std::string>() + ".safetensors";
     std::vector<std::string> answered;
@@ -61,6 +61,7 @@ class Foreign : public CliFiles {
     CheckOptions options;
     options.problem = case_of(recording), options.answer = answer, options.tensors = answered;
     options.standard.precision = recording.value("judged_as", ""), options.standard.threads = 1;
+    options.standard.contract = recording.value("contract", "");
     return check_case(options, console).rows;
   }
 
