@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Runs kernels that others have published on random problems and judges their answers: what is healthy must PASS, what has a
-known or a planted bug must not. Prints a line for each that does otherwise and a summary; exit code 1 if there is any.
+"""Runs kernels that others have published, or algorithms written for this, on random problems and judges their answers: what is healthy
+must PASS, what has a known or a planted bug must not. Prints a line for each that does otherwise and a summary; exit code 1 if there is any.
 
-    run.py [--runs N] [--seed S] [--dims 16,32,64] [--styles normal] [--mechanisms gla,mdn] [--device cuda] [--jobs N]
-           [--seconds S] [--tool ASSAY] [--keep FOLDER] [--log FILE] [--table]
-        with cuda, kernels for GPUs; so many at a time, none begun after so many seconds; FOLDER keeps the case and the answer of
-        each such run; FILE gets a line of JSON for every run; --table adds the runs by mechanism and kernel, in Markdown
+    run.py [--kernels published|algorithms] [--runs N] [--seed S] [--dims 16,32,64] [--styles normal,... or all] [--mechanisms gla,mdn]
+           [--device cuda] [--jobs N] [--seconds S] [--tool ASSAY] [--keep FOLDER] [--log FILE] [--again LOG] [--table]
+        with algorithms, those of algorithms.py, which need NumPy alone; with cuda, kernels for GPUs; so many at a time, none begun after so
+        many seconds; FOLDER keeps the case and the answer of each such run; FILE gets a line of JSON for every run, compressed if its name
+        ends in .gz, and what it has already is not run again; --again runs those of LOG that went wrong, as they were drawn for it; --table
+        adds the runs by mechanism and kernel, in Markdown
 """
 import argparse
 import collections
 import functools
+import gzip
+import importlib
 import json
 import multiprocessing
 import os
@@ -21,72 +25,27 @@ import sys
 import tempfile
 import time
 
-import in_numpy
-import on_device
-import torch
-from cases import Case, write
-from formulas import MECHANISMS, bugs_of, textbook
-from kernels import DEFECTS, PUBLISHED
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOKENS = (1, 2, 17, 63, 64, 65, 127, 128, 129, 200, 300)
-OF_SCORES = ("scale_squared", "softmax_base2")
-# How kernels say that they do not take a problem: torch, fla (the last: gradients that its issue 640 is about), flex_attention.
-REFUSALS = ("No available kernel", "does not support float32", "requires bf16 or fp16", "produces incorrect results", "NoValidChoicesError")
-# `known`: tensors with a known defect, whose verdicts do not count; `judged_as`: in place of the case's precision
-Run = collections.namedtuple("Run", "kernel function bug command known judged_as", defaults=((), None))
+# `function` answers the case in one file into another and returns further arguments of `assay check`; `known`: tensors with a known defect,
+# whose verdicts do not count, "*" being all
+Run = collections.namedtuple("Run", "kernel function bug command known", defaults=((),))
 
 
-def drawn(random, dims, styles=("normal",), mechanisms=MECHANISMS, device="cpu"):
-    """One run: a kernel, whether it has a bug, and the arguments of `assay case`."""
-    style = [] if styles == ("normal",) else ["--style", random.choice(styles)]  # seeds of before draw what they drew
-    if device == "cuda":
-        name, function, command, known, judged_as = on_device.run_of(random, TOKENS, dims)
-        return Run(name, function, None, command + style, known, judged_as)
-    mechanism, tokens = random.choice(mechanisms), random.choice(TOKENS)
-    if mechanism == "mesanet":  # a system of equations for every token
-        shape = f"1,{min(tokens, 65)},2,{min(dims)}"
-    else:
-        shape = f"{random.choice((1, 1, 2))},{tokens},{random.choice(('2', '4/2'))},{random.choice(dims)}"
-    command = [mechanism, "--shape", shape, "--precision", random.choice(("bf16", "fp16", "fp32"))]
-    command += ["--seed", str(random.randrange(1 << 31))]
-    if mechanism == "softmax_attention" and random.random() < 0.3:
-        command += ["--param", "causal=false"]
-    elif mechanism == "softmax_attention" and random.random() < 0.3:
-        command += ["--param", f"window={random.choice((1, 2, 16, 63, 64))}"]
-    masked = len(command) > 7
-    command += style
-    healthy = [(name, function, None) for name, function in PUBLISHED.get(mechanism, [])]
-    if mechanism in MECHANISMS:
-        healthy += [("textbook", textbook, None), ("textbook in NumPy", in_numpy.textbook, None)]
-    buggy = [(name, function, "published") for name, function in DEFECTS.get(mechanism, [])]
-    alone = "window=1" in command  # a query that sees one key answers its value, whatever the score
-    for bug, least in bugs_of(mechanism).items() if mechanism in MECHANISMS else ():
-        if tokens >= least and not (bug.startswith("mask") and masked) and not (alone and bug in OF_SCORES):
-            buggy.append(("textbook", lambda case, bug=bug: textbook(case, bug), bug))
-    kernel, function, bug = random.choice(buggy if buggy and random.random() < 0.3 else healthy)
-    return Run(kernel, function, bug, command)
-
-
-def judged(tool, run, folder, device):
+def judged(tool, run, folder):
     """Overall verdict, and the rows of the tensors; None where a kernel does not take the problem."""
     case, out = folder / "case.safetensors", folder / "answer.safetensors"
-    subprocess.run([tool, "case", *run.command, "-o", case], check=True)
+    subprocess.run([tool, "case", *run.command, "-o", case], check=True, stderr=subprocess.DEVNULL)
     try:
-        answer = run.function(Case(str(case), device))
-    except Exception as error:  # each package refuses in its own way
-        if isinstance(error, NotImplementedError) or any(words in str(error) for words in REFUSALS):
-            return None
-        raise
-    write(str(out), answer, kernel=run.kernel, torch=torch.__version__, device=device)
-    command = [tool, "check", case, out, "--format", "json", "--threads", "1", "--no-cache", "--tensor", ",".join(answer)]
-    command += ["--precision", run.judged_as] if run.judged_as else []
+        asked = run.function(case, out)
+    except NotImplementedError:
+        return None
+    command = [tool, "check", case, out, "--format", "json", "--threads", "1", "--no-cache", *asked]
     checked = subprocess.run(command, capture_output=True, text=True)
     if checked.returncode not in (0, 1):
         raise RuntimeError(f"{run.kernel} {' '.join(run.command)}: {checked.stderr.strip()}")
-    rows = json.loads(checked.stdout)["rows"]
-    counted = [row for row in rows if row["tensor"] not in run.known and on_device.ALL not in run.known]
-    return "PASS" if all(row["verdict"] == "PASS" for row in counted) else "not PASS", rows
+    found = json.loads(checked.stdout)
+    counted = [row["verdict"] in ("PASS", "UNSEEN") for row in found["rows"] if not {row["tensor"], "*"} & set(run.known)]
+    return "PASS" if found["passed"] or run.known and all(counted) else "not PASS", found["rows"]
 
 
 def wrongly(run, verdict):
@@ -97,16 +56,32 @@ def wrongly(run, verdict):
 def told(run, rows):
     """A run that went another way than it should, in a line."""
     bug = f" with {run.bug}" if run.bug else ""
-    found = ", ".join(f"{row['tensor']} {row['verdict']}" for row in rows if row["verdict"] != "PASS") or "PASS"
-    return f"{run.kernel}{bug}: {found}\n      build/assay case {' '.join(run.command)} -o case.safetensors"
+    found = ", ".join(f"{row['tensor']} {row['verdict']}" for row in rows if row["verdict"] not in ("PASS", "UNSEEN")) or "PASS"
+    lines = [f"{run.kernel}{bug}: {found}", f"build/assay case {' '.join(run.command)} -o case.safetensors"]
+    if "operands=" in run.kernel:
+        lines.append(f'build/assay check case.safetensors --kernel "python3 proptests/foreign/algorithms.py {{case}} {{out}} {run.kernel}"')
+    return "\n      ".join(lines)
 
 
 def logged(number, run, verdict, rows):
-    """The run as a line of JSON."""
+    """The run as a line of JSON: of every tensor that does not pass, and of the one whose error is largest."""
     columns = ("tensor", "verdict", "model_excess", "contract_excess", "reason")
-    told = [{name: row[name] for name in columns if row.get(name) is not None} for row in rows]
+    excess = lambda row: row.get("model_excess") or 0
+    worst = max(rows, key=excess)
+    told = [{name: row[name] for name in columns if row.get(name)} for row in rows if row is worst or row["verdict"] != "PASS"]
     run = {"kernel": run.kernel, "bug": run.bug, "case": " ".join(run.command)}
-    return json.dumps({"run": number, **run, "verdict": verdict, "tensors": told})
+    return {"run": number, **run, "verdict": verdict, "tensors": told}
+
+
+def lines_of(log):
+    """The lines of a log; the last one may be cut off."""
+    lines = []
+    with (gzip.open if log.suffix == ".gz" else open)(log, "rt") as file:
+        try:
+            lines += map(json.loads, file)
+        except (EOFError, ValueError):
+            pass
+    return lines
 
 
 def one(runs, options, end, number):
@@ -115,7 +90,7 @@ def one(runs, options, end, number):
         return number, "not begun in time"
     with tempfile.TemporaryDirectory() as folder:
         try:
-            result = judged(options.tool, runs[number], pathlib.Path(folder), options.device)
+            result = judged(options.tool, runs[number], pathlib.Path(folder))
         except Exception as error:  # of whatever kind: the next kernel may run all the same
             said = f"{type(error).__name__}: {error}".splitlines()[0][:300]
             print(f"{runs[number].kernel} {' '.join(runs[number].command)}: {said}", file=sys.stderr, flush=True)
@@ -125,16 +100,16 @@ def one(runs, options, end, number):
     return number, result or "not taken by the kernel"
 
 
-def results(runs, options):
+def results(runs, numbers, options):
     """Number and outcome of every run, as they come."""
     end = time.monotonic() + options.seconds if options.seconds else None
     work = functools.partial(one, runs, options, end)
     if options.jobs == 1:
-        yield from map(work, range(len(runs)))
+        yield from map(work, numbers)
         return
     work_of.call = work  # the functions of runs are closures: they reach the processes by fork, not by pickling
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        yield from pool.imap_unordered(work_of, range(len(runs)))
+        yield from pool.imap_unordered(work_of, numbers)
 
 
 def work_of(number):
@@ -155,27 +130,58 @@ def table(seen):
     return "\n".join(lines)
 
 
-def main():
+DRAWS = ("kernels", "runs", "seed", "dims", "styles", "mechanisms", "device")  # what decides which runs there are
+
+
+def parsed():
+    """The options; with --again those that decide about the runs are the log's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = lambda text: text.split(",")
     parser.add_argument("--tool", default=str(ROOT / "build" / "assay"))
+    parser.add_argument("--kernels", choices=("published", "algorithms"), default="published")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dims", default="16,32,64", type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--dims", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--styles", default=("normal",), type=lambda text: tuple(text.split(",")))
-    parser.add_argument("--mechanisms", default=MECHANISMS, type=lambda text: tuple(text.split(",")))
+    parser.add_argument("--styles", default=["normal"], type=words)
+    parser.add_argument("--mechanisms", type=words)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--keep", type=pathlib.Path)
-    parser.add_argument("--log", type=argparse.FileType("w"))
+    parser.add_argument("--log", type=pathlib.Path)
+    parser.add_argument("--again", type=pathlib.Path)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.device == "cuda":
-        on_device.tune_no_more()
-    source, counts, seen, wrong = random.Random(options.seed), collections.Counter(), collections.Counter(), 0
-    runs = [drawn(source, options.dims, options.styles, options.mechanisms, options.device) for _ in range(options.runs)]
-    for number, result in results(runs, options):
+    options.numbers = None
+    if options.again:
+        head, *lines = lines_of(options.again)
+        vars(options).update(head)
+        options.numbers = [line["run"] for line in lines if (line["verdict"] == "PASS") == bool(line["bug"])]
+    return options
+
+
+def to_run(options):
+    """The runs, the numbers of those to run, and what writes a line into the log."""
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy is loaded: runs share the cores
+    module, source = importlib.import_module(options.kernels), random.Random(options.seed)
+    runs = [Run(*module.drawn(source, options)) for _ in range(options.runs)]
+    numbers = range(options.runs) if options.numbers is None else options.numbers
+    if not options.log:
+        return runs, numbers, lambda line: None
+    before = lines_of(options.log)[1:] if options.log.exists() else []
+    file = (gzip.open if options.log.suffix == ".gz" else open)(options.log, "wt")
+    write = lambda line: print(json.dumps(line), file=file, flush=True)
+    for line in ({name: getattr(options, name) for name in DRAWS}, *before):
+        write(line)
+    done = {line["run"] for line in before}
+    return runs, [number for number in numbers if number not in done], write
+
+
+def main():
+    options = parsed()
+    counts, seen, wrong = collections.Counter(), collections.Counter(), 0
+    runs, numbers, write = to_run(options)
+    for number, result in results(runs, numbers, options):
         run = runs[number]
         if isinstance(result, str):
             counts[result] += 1
@@ -184,14 +190,13 @@ def main():
         verdict, rows = result
         counts[("buggy, " if run.bug else "healthy, ") + verdict] += 1
         seen[run.command[0], run.kernel, bool(run.bug), verdict] += 1
-        if options.log:
-            print(logged(number, run, verdict, rows), file=options.log, flush=True)
+        write(logged(number, run, verdict, rows))
         if wrongly(run, verdict):
             wrong += 1
             print(told(run, rows), flush=True)
     if options.table:
         print(table(seen))
-    print(f"{options.runs} runs: " + "; ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
+    print(f"{len(numbers)} runs: " + "; ".join(f"{name}: {count}" for name, count in sorted(counts.items())))
     return 1 if wrong else 0
 
 
