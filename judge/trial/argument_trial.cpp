@@ -17,7 +17,7 @@ Safetensors file_of_answer(const ProblemFile& file, const Answer& answer, Format
     for (std::size_t i = 0; i < array.data.size(); ++i) whole.data[place.at[i]] = array.data[i];
     for (const std::size_t i : place.endless) whole.data[place.at[i]] = -INFINITY;
     const bool is_narrow = std::find(std::begin(narrow), std::end(narrow), name) != std::end(narrow);
-    stored.tensors[name] = store(whole, dtype_of(is_narrow ? precision : Format::fp32));
+    stored.tensors[name] = store(whole, dtype_of(is_narrow || precision == Format::fp64 ? precision : Format::fp32));
   };
   for (const auto& [name, array] : answer.outputs) put(name, array);
   for (const auto& [name, array] : answer.gradients) put("d_" + name, array);

@@ -9,7 +9,8 @@
 
 namespace assay {
 
-/// The file of a kernel that stores outputs in that precision, and statistics and gradients of numbers in fp32.
+/// The file of a kernel that stores outputs in that precision, and statistics and gradients of numbers in fp32, or in
+/// fp64 as the outputs.
 Safetensors file_of_answer(const ProblemFile& file, const Answer& answer, Format precision);
 
 /// The verdict on the answer of a room's form to the case, by that contract. `room` is a mechanism's own, whose forms

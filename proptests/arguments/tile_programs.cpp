@@ -1,18 +1,30 @@
 // Tile programs with arguments: judged by the programs of arguments/programs, laws to the bit, and mutants.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "arguments/drawn_case.hpp"
+#include "arguments/file_case.hpp"
+#include "judge/court/argument_form.hpp"
+#include "judge/court/cache.hpp"
 #include "judge/held_out/arguments.hpp"
+#include "judge/trial/argument_trial.hpp"
 #include "judge/trial/published.hpp"
 #include "kernels/arguments/device_forms.hpp"
+#include "kernels/arguments/rooms.hpp"
 #include "kernels/core/batch.hpp"
-#include "proptests/arguments/tile_cases.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/share.hpp"
 #include "proptests/core/table.hpp"
@@ -20,28 +32,57 @@
 namespace assay::arguments {
 namespace {
 
+using With = std::vector<std::pair<std::string, std::string>>;
+
 constexpr Shape unequal = {
     .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 24};
 constexpr Shape equal = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .value_dim = 16};
-
-/// The first so many rows of every query's tensor of a batch of one, without cotangents.
-Problem first_rows(Problem problem, int rows) {
-  problem.cotangents.clear();
-  for (const char* name : {"q", "rho"}) {
-    const auto found = problem.inputs.find(name);
-    if (found == problem.inputs.end()) continue;
-    Array& x = found->second;
-    x.data.resize(x.data.size() / static_cast<std::size_t>(x.shape[1]) * static_cast<std::size_t>(rows));
-    x.shape[1] = rows;
-  }
-  return problem;
-}
+constexpr const char* mechanisms_with_tiles[] = {"softmax_attention",
+                                                 "parallax",
+                                                 "deltanet",
+                                                 "gated_deltanet",
+                                                 "comba",
+                                                 "linear_attention",
+                                                 "retnet",
+                                                 "mamba2",
+                                                 "gla",
+                                                 "kda"};
 
 class TilePrograms : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Arguments, TilePrograms,
-                         ::testing::Values("softmax_attention", "parallax", "deltanet", "gated_deltanet", "comba",
-                                           "linear_attention", "retnet", "mamba2", "gla", "kda"),
+INSTANTIATE_TEST_SUITE_P(Arguments, TilePrograms, ::testing::ValuesIn(mechanisms_with_tiles),
                          [](const auto& instance) { return std::string(instance.param); });
+
+/// Truth and sigma of a case, for all its mutants: a folder of this process, gone with it.
+Cache& kept_by_tests() {
+  struct Kept {
+    std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("assay_tile_cases_" + std::to_string(getpid()));
+    Cache cache{folder};
+    ~Kept() {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+    }
+  };
+  static Kept kept;
+  return kept.cache;
+}
+/// The verdict on a form's own answer, by that contract.
+Judged judged(const ArgumentCase& one, const KernelRoom& room, const std::string& fault, const std::string& contract) {
+  return judged_answer(one, room, fault, contract, &kept_by_tests());
+}
+std::string words(const Judged& judged) {
+  std::string all = judged.reason;
+  for (const ReportRow& row : judged.rows)
+    all += assay::text(row.tensor, ": ", name_of(row.judgement.verdict), ' ', row.judgement.reason, " (", row.evidence,
+                       ")\n");
+  return all;
+}
+/// A tensor of four numbers may be too small for anything to be seen in it.
+bool keeps(const Judged& judged) {
+  return !judged.rows.empty() && std::all_of(judged.rows.begin(), judged.rows.end(), [](const ReportRow& row) {
+    return passes(row.judgement.verdict) || row.judgement.verdict == Verdict::vacuous;
+  });
+}
 
 const KernelRoom& held_out_of(std::string_view mechanism) {
   return *held_out_with_arguments(text(mechanism, room_suffix));
@@ -74,6 +115,18 @@ TEST_P(TilePrograms, PassUnderContracts) {
         const Judged found = judged(one, *tile::kernel_rooms::with_arguments(GetParam()), "", contract);
         EXPECT_TRUE(keeps(found)) << one.name << ", " << contract << '\n' << words(found);
       }
+    }
+}
+/// Next to nothing is rounded: whatever is wrong in a formula shows, however small. So every identity that the
+/// mathematics has, between arguments, heads, sequences and calls, is theirs.
+TEST_P(TilePrograms, AreTheTruthInFp64) {
+  Share sampled(12);
+  while (sampled.goes_on())
+    for (ArgumentCase one : argument_cases(GetParam())) {
+      if (!is_asked_for(one) || !sampled.takes()) continue;
+      one.request.precision = Format::fp64;
+      const Judged found = judged(one, *tile::kernel_rooms::with_arguments(GetParam()), "", "fp64");
+      EXPECT_TRUE(keeps(found)) << one.name << '\n' << words(found);
     }
 }
 TEST_P(TilePrograms, KillTheirMutants) {
@@ -118,6 +171,13 @@ CaseSpec request_with(const std::string& mechanism, const Argument& argument) {
   return request;
 }
 
+bool has(const Problem& problem, const Argument& argument) {
+  const std::string name(argument.name);
+  return argument.part == Part::params   ? problem.params.contains(name)
+         : argument.part == Part::inputs ? problem.inputs.contains(name)
+                                         : problem.cotangents.contains(name);
+}
+
 /// Tile programs take the arguments that docs/arguments.md says.
 TEST_P(TilePrograms, TakeWhatTheTableSays) {
   const Facts facts = facts_of(GetParam());
@@ -127,11 +187,7 @@ TEST_P(TilePrograms, TakeWhatTheTableSays) {
     if (!why_not(facts, argument).empty()) continue;
     const ProblemFile file = read_problem(draw_case(request_with(GetParam(), argument), "test"), "case");
     ASSERT_FALSE(file.refusal) << argument.name << ": " << file.refusal->message;
-    const std::string name(argument.name);
-    const bool has = argument.part == Part::params   ? file.problem.params.contains(name)
-                     : argument.part == Part::inputs ? file.problem.inputs.contains(name)
-                                                     : file.problem.cotangents.contains(name);
-    EXPECT_TRUE(has) << argument.name;
+    EXPECT_TRUE(has(file.problem, argument)) << argument.name;
     EXPECT_EQ(room.forms.front().obstacle(file.problem), "") << argument.name;
     ++taken;
   }
@@ -169,17 +225,6 @@ TEST_P(TilePrograms, AreInTheRecordOfDevices) {
   }
 }
 
-constexpr const char* mechanisms_with_tiles[] = {"softmax_attention",
-                                                 "parallax",
-                                                 "deltanet",
-                                                 "gated_deltanet",
-                                                 "comba",
-                                                 "linear_attention",
-                                                 "retnet",
-                                                 "mamba2",
-                                                 "gla",
-                                                 "kda"};
-
 /// The faults that are planted in tile programs with arguments and in their callers, by name.
 TEST(ArgumentFaults, AThirdOfThemIsHeldOut) {
   std::set<std::string_view> planted, held_out;
@@ -198,13 +243,8 @@ TEST(ArgumentFaults, EveryArgumentIsInCasesThatKillTwo) {
   for (const char* mechanism : mechanisms_with_tiles)
     for (const ArgumentCase& one : argument_cases(mechanism)) {
       const Problem problem = read_problem(draw_case(one.request, "test"), "case").problem;
-      for (const Argument& argument : all_arguments()) {
-        const std::string name(argument.name);
-        const bool has = argument.part == Part::params   ? problem.params.contains(name)
-                         : argument.part == Part::inputs ? problem.inputs.contains(name)
-                                                         : problem.cotangents.contains(name);
-        if (has) killed[name].insert(one.mutants.begin(), one.mutants.end());
-      }
+      for (const Argument& argument : all_arguments())
+        if (has(problem, argument)) killed[std::string(argument.name)].insert(one.mutants.begin(), one.mutants.end());
     }
   for (const Argument& argument : all_arguments())
     EXPECT_GE(killed[std::string(argument.name)].size(), 2U) << argument.name;
@@ -246,16 +286,46 @@ TEST(PublishedThreads, AreFound) {
 
 // ---- laws, to the bit
 
-/// The form's answer in bf16.
-Answer answered(const Problem& problem, const std::string& mechanism, const char* form = "tiled") {
-  const KernelForm& found = form_of(*tile::kernel_rooms::with_arguments(mechanism), form);
-  return answer_of_sequences(found, problem, policy_of(found, Format::bf16), 0);
+Policy policy_of(const KernelForm& form) {
+  Policy policy = Policy::of(form.sites, Format::bf16);
+  policy.threads = 1;
+  return policy;
 }
-Problem drawn_problem(const char* mechanism, Params params,
-                      std::vector<std::pair<std::string, std::string>> with = {{"lse", ""}}) {
-  return Drawn{.mechanism = mechanism, .shape = unequal, .params = std::move(params), .with = std::move(with)}
-      .problem()
-      .problem;
+const KernelForm& form_of(std::string_view mechanism, std::string_view name) {
+  const auto& forms = tile::kernel_rooms::with_arguments(mechanism)->forms;
+  return *std::find_if(forms.begin(), forms.end(), [&](const KernelForm& form) { return form.name == name; });
+}
+/// The form's answer in bf16.
+Answer answered(const Problem& problem, std::string_view mechanism, const char* form = "tiled") {
+  const KernelForm& found = form_of(mechanism, form);
+  return answer_of_sequences(found, problem, policy_of(found), 0);
+}
+/// Names of tensors in which the answers differ, of those that both have.
+std::string differences(const Answer& a, const Answer& b) {
+  std::string names;
+  const auto compare = [&](const Arrays& x, const Arrays& y, const char* prefix) {
+    for (const auto& [name, array] : x)
+      if (const auto other = y.find(name); other != y.end() && array.data != other->second.data)
+        names += text(' ', prefix, name);
+  };
+  compare(a.outputs, b.outputs, ""), compare(a.gradients, b.gradients, "d_");
+  return names;
+}
+Problem drawn_problem(const char* mechanism, Params params, With with = {{"lse", ""}}, const Shape& shape = unequal) {
+  const CaseSpec request{.mechanism = mechanism, .shape = shape, .params = std::move(params), .with = std::move(with)};
+  return read_problem(draw_case(request, "test"), "case").problem;
+}
+/// The first so many rows of every query's tensor of a batch of one, without cotangents.
+Problem first_rows(Problem problem, int rows) {
+  problem.cotangents.clear();
+  for (const char* name : {"q", "rho"}) {
+    const auto found = problem.inputs.find(name);
+    if (found == problem.inputs.end()) continue;
+    Array& x = found->second;
+    x.data.resize(x.data.size() / static_cast<std::size_t>(x.shape[1]) * static_cast<std::size_t>(rows));
+    x.shape[1] = rows;
+  }
+  return problem;
 }
 
 class TileLaws : public ::testing::TestWithParam<const char*> {};
@@ -271,102 +341,90 @@ TEST_P(TileLaws, NoArgumentIsThePlainForm) {
   plain.mechanism = GetParam();
   plain.params = {{"bandwidth", std::to_string(plain.inputs.at("bandwidth").data[0])}};
   plain.inputs.erase("bandwidth");
-  EXPECT_EQ(differences(form.run(plain, policy_of(form, Format::bf16), 0), answered(problem, GetParam())), "");
-}
-TEST_P(TileLaws, AWindowOfAllKeysIsNone) {
-  for (const char* form : {"tiled", "split_decode"}) {
-    Problem all = drawn_problem(GetParam(), {}), wide = drawn_problem(GetParam(), {{"window_left", 40L}});
-    if (form == std::string_view("split_decode")) all = first_rows(all, 8), wide = first_rows(wide, 8);
-    EXPECT_EQ(differences(answered(all, GetParam(), form), answered(wide, GetParam(), form)), "") << form;
-  }
-}
-TEST_P(TileLaws, ACapBeyondAllScoresIsAnyOther) {
-  const Answer a = answered(drawn_problem(GetParam(), words_of({{"soft_cap", "1152921504606846976"}})), GetParam());
-  const Answer b = answered(drawn_problem(GetParam(), words_of({{"soft_cap", "2305843009213693952"}})), GetParam());
-  EXPECT_EQ(differences(a, b), "");
-}
-/// A bound of the scores, by the lengths of their vectors.
-double largest_score(const Problem& problem) {
-  const Problem own = FileCase::of(problem)->folded_doubles().problems().front();
-  const auto longest = [&](const char* name) {
-    const Array& x = own.inputs.at(name);
-    const auto K = static_cast<std::size_t>(x.shape.back());
-    double most = 0, squares = 0;
-    for (std::size_t i = 0; i < x.data.size(); ++i) {
-      squares = i % K == 0 ? 0 : squares;
-      squares += x.data[i] * x.data[i];
-      most = std::max(most, squares);
-    }
-    return std::sqrt(most);
-  };
-  return longest("q") * longest("k") / own.inputs.at("bandwidth").data[0];
-}
-/// And no cap at all, but for roundings of fp32, u each, of what both sides compute of the same products. A score is
-/// rounded once without a cap, with the factor log2(e) / h, and four times with one: 1 / h, t, tanh(t / c) and the
-/// product with log2(e); c is a power of two, and what tanh bends is 2^-120 of a score. An lse moves by no more than
-/// its scores do. Then each side rounds the weights, their rescaling and the sum of 40 weights, which move a logarithm
-/// by u each, and lse three times: in base 2, ln 2 and their product.
-TEST_P(TileLaws, ACapBeyondAllScoresIsNone) {
-  const Problem problem = drawn_problem(GetParam(), {});
-  const Answer capped =
-      answered(drawn_problem(GetParam(), words_of({{"soft_cap", "1152921504606846976"}})), GetParam());
-  const Answer plain = answered(problem, GetParam());
-  const std::vector<double>&a = capped.outputs.at("lse").data, &b = plain.outputs.at("lse").data;
-  const double u = unit_roundoff(Format::fp32), of_scores = (1 + 4) * largest_score(problem);
-  for (std::size_t i = 0; i < a.size(); ++i)
-    EXPECT_NEAR(a[i], b[i], u * (of_scores + 2 * (40 + 2 + 3 * std::fabs(b[i])))) << i;
-}
-TEST_P(TileLaws, AMaskOfEverythingIsNone) {
-  const Problem problem = drawn_problem(GetParam(), {});
-  Problem masked = problem;
-  masked.inputs["mask"] = Array({24, 40}, std::vector<double>(24 * 40, 1.0));
-  EXPECT_EQ(differences(answered(problem, GetParam()), answered(masked, GetParam())), "");
-}
-TEST_P(TileLaws, OneDocumentIsNone) {
-  const Problem problem = drawn_problem(GetParam(), {});
-  Problem marked = problem;
-  marked.inputs["documents_q"] = Array({24}, std::vector<double>(24, 7.0));
-  marked.inputs["documents_k"] = Array({40}, std::vector<double>(40, 7.0));
-  EXPECT_EQ(differences(answered(problem, GetParam()), answered(marked, GetParam())), "");
-}
-TEST_P(TileLaws, SignedSlopesAreDistancesWhereNobodyLooksAhead) {
-  const Answer a = answered(drawn_problem(GetParam(), {}, {{"alibi_slopes", ""}}), GetParam());
-  const Answer b =
-      answered(drawn_problem(GetParam(), words_of({{"alibi_form", "signed"}}), {{"alibi_slopes", ""}}), GetParam());
-  EXPECT_EQ(differences(a, b), "");
+  EXPECT_EQ(differences(form.run(plain, policy_of(form), 0), answered(problem, GetParam())), "");
 }
 
-TEST(TileLawsOfSinks, ASinkOfMinusInfinityIsNone) {
-  for (const char* form : {"tiled", "split_decode"}) {
-    Problem with = drawn_problem("softmax_attention", {}, {{"sink", ""}});
-    if (form == std::string_view("split_decode")) with = first_rows(with, 8);
-    Problem without = with;
-    without.inputs.erase("sink");
-    with.inputs.at("sink").data.assign(4, -INFINITY);
-    EXPECT_EQ(differences(answered(with, "softmax_attention", form), answered(without, "softmax_attention", form)), "");
-    // And of one head alone.
-    Problem some = with;
-    some.inputs.at("sink").data = {-INFINITY, 1, 2, 3};
-    const Array a = answered(some, "softmax_attention", form).outputs.at("o"),
-                b = answered(without, "softmax_attention", form).outputs.at("o");
-    EXPECT_TRUE(
-        std::equal(a.data.begin(), a.data.begin() + static_cast<std::ptrdiff_t>(a.data.size() / 4), b.data.begin()));
-  }
+/// One problem in two spellings, at the ends of arguments, which no case draws.
+struct Spellings {
+  const char* what;
+  Params params;
+  With with;
+  void (*one)(Problem&);
+  void (*other)(Problem&);
+  bool decodes = false;  ///< in split_decode as well
+};
+void as_drawn(Problem&) {}
+const std::vector<Spellings>& spellings() {
+  static const With lse = {{"lse", ""}};
+  static const std::vector<Spellings> all = {
+      {"a window of all keys", {}, lse, as_drawn, [](Problem& p) { p.params["window_left"] = 40L; }, true},
+      {"a window that counts its own key",
+       {{"window", 5L}},
+       lse,
+       as_drawn,
+       [](Problem& p) { p.params.erase("window"), p.params["window_left"] = 4L; }},
+      {"causal", {}, lse, as_drawn, [](Problem& p) { p.params["causal"] = false, p.params["window_right"] = 0L; }},
+      {"caps beyond all scores",
+       {{"soft_cap", std::string("1152921504606846976")}},
+       lse,
+       as_drawn,
+       [](Problem& p) { p.params["soft_cap"] = std::string("2305843009213693952"); }},
+      {"a mask of everything",
+       {},
+       lse,
+       as_drawn,
+       [](Problem& p) {
+         p.inputs["mask"] = Array({24, 40}, std::vector<double>(24 * 40, 1.0));
+       }},
+      {"one document",
+       {},
+       lse,
+       as_drawn,
+       [](Problem& p) {
+         p.inputs["documents_q"] = Array({24}, std::vector<double>(24, 7.0));
+         p.inputs["documents_k"] = Array({40}, std::vector<double>(40, 7.0));
+       }},
+      {"signed slopes where nobody looks ahead",
+       {},
+       {{"alibi_slopes", ""}},
+       as_drawn,
+       [](Problem& p) { p.params["alibi_form"] = std::string("signed"); }},
+      {"sinks of minus infinity",
+       {},
+       {{"sink", ""}},
+       [](Problem& p) { p.inputs.erase("sink"); },
+       [](Problem& p) { p.inputs.at("sink").data.assign(4, -INFINITY); },
+       true},
+  };
+  return all;
+}
+TEST_P(TileLaws, SpellingsOfOneProblemHaveTheSameBits) {
+  const std::string_view mechanism = GetParam();
+  for (const Spellings& s : spellings())
+    for (const char* form : {"tiled", "split_decode"}) {
+      const bool is_tiled = form == std::string_view("tiled"), has_sink = s.with.front().first == "sink";
+      if ((has_sink && mechanism != "softmax_attention") || (!is_tiled && !s.decodes)) continue;
+      Problem one = drawn_problem(GetParam(), s.params, s.with);
+      if (!is_tiled) one = first_rows(std::move(one), 8);
+      Problem other = one;
+      s.one(one), s.other(other);
+      EXPECT_EQ(differences(answered(one, mechanism, form), answered(other, mechanism, form)), "")
+          << s.what << ", " << form;
+    }
+  const Problem shorter = drawn_problem(GetParam(), {{"window", 5L}}),
+                longer = drawn_problem(GetParam(), {{"window_left", 5L}});
+  EXPECT_NE(differences(answered(shorter, mechanism), answered(longer, mechanism)), "");
 }
 
 /// Sequences in a pack, in one launch each, and one by one.
 TEST_P(TileLaws, PackedSequencesAreSeparateCalls) {
-  const Problem packed = Drawn{.mechanism = GetParam(),
-                               .shape = equal,
-                               .params = words_of({{"soft_cap", "2"}}),
-                               .with = {{"cu_seqlens", "0,0,1,18,18,40"}, {"alibi_slopes", ""}, {"lse", ""}}}
-                             .problem()
-                             .problem;
+  const Problem packed = drawn_problem(GetParam(), {{"soft_cap", std::string("2")}},
+                                       {{"cu_seqlens", "0,0,1,18,18,40"}, {"alibi_slopes", ""}, {"lse", ""}}, equal);
   const Answer whole = answered(packed, GetParam());
-  const KernelForm& form = form_of(*tile::kernel_rooms::with_arguments(GetParam()), "tiled");
+  const KernelForm& form = form_of(GetParam(), "tiled");
   const auto& sequences = FileCase::of(packed)->folded_doubles().problems();
   const std::vector<Problem> list(sequences.begin(), sequences.end());
-  const Policy policy = policy_of(form, Format::bf16);
+  const Policy policy = policy_of(form);
   const std::vector<Answer> together = run_packed(form, list, policy, 0);
   std::vector<double> o(whole.outputs.at("o").data.size());
   int row = 0;
@@ -383,73 +441,35 @@ TEST_P(TileLaws, PackedSequencesAreSeparateCalls) {
   EXPECT_EQ(o, whole.outputs.at("o").data);
 }
 
-class RecurrentTileLaws : public ::testing::TestWithParam<const char*> {
- protected:
-  Answer chunkwise(const Problem& problem) const { return answered(problem, GetParam(), "chunkwise"); }
-  Problem drawn(Params params, std::vector<std::pair<std::string, std::string>> with = {}) const {
-    return Drawn{.mechanism = GetParam(),
-                 .form = "chunkwise",
-                 .shape = equal,
-                 .params = std::move(params),
-                 .with = std::move(with)}
-        .problem()
-        .problem;
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Arguments, RecurrentTileLaws,
-                         ::testing::Values("deltanet", "gated_deltanet", "comba", "linear_attention", "retnet",
-                                           "mamba2", "gla", "kda"),
+class StateIdentities : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Arguments, StateIdentities,
+                         ::testing::ValuesIn(std::begin(mechanisms_with_tiles) + 2, std::end(mechanisms_with_tiles)),
                          [](const auto& instance) { return std::string(instance.param); });
 
-/// [..][A][B] as [..][B][A].
-Array transposed(const Array& x) {
-  const std::size_t rank = x.shape.size(), a = static_cast<std::size_t>(x.shape[rank - 2]),
-                    b = static_cast<std::size_t>(x.shape[rank - 1]);
-  Array y = x;
-  std::swap(y.shape[rank - 2], y.shape[rank - 1]);
-  for (std::size_t i = 0; i < x.data.size(); ++i)
-    y.data[i / (a * b) * (a * b) + i % b * a + i % (a * b) / b] = x.data[i];
-  return y;
+TEST_P(StateIdentities, CheckpointsAreStatesAtTheirTokens) {
+  Problem every = drawn_problem(GetParam(), {{"checkpoint_every", 10L}}, {}, equal), at = every;
+  at.params.erase("checkpoint_every");
+  at.inputs["state_at"] = Array({4}, {9, 19, 29, 39});
+  at.cotangents["states_at"] = every.cotangents.at("checkpoints"), at.cotangents.erase("checkpoints");
+  const Answer a = answered(every, GetParam(), "chunkwise"), b = answered(at, GetParam(), "chunkwise");
+  EXPECT_EQ(a.outputs.at("checkpoints").data, b.outputs.at("states_at").data);
+  EXPECT_EQ(differences({{}, a.gradients}, {{}, b.gradients}), "");
 }
 
-TEST_P(RecurrentTileLaws, StatesWithValuesFirstAreTransposed) {
-  Problem k_first = drawn({{"state_every", 8L}}, {{"state_at", "3,30"}});
-  Problem v_first = k_first;
-  v_first.params["state_layout"] = std::string("v_first");
-  for (Arrays* arrays : {&v_first.inputs, &v_first.cotangents})
-    for (auto& [name, array] : *arrays)
-      if (name.ends_with("_state") || name.ends_with("states") || name == "states_at")
-        if (array.shape.size() > 2) array = transposed(array);
-  const Answer a = chunkwise(k_first), b = chunkwise(v_first);
-  // The judge's tensors have blocks of states in one axis: K and V are equal here, and so is every shape.
-  for (const auto& [name, array] : a.outputs) {
-    const bool is_state = name != "o";
-    EXPECT_EQ(
-        is_state ? transposed(Array({static_cast<int>(array.data.size() / 256), 16, 16}, array.data)).data : array.data,
-        b.outputs.at(name).data)
-        << name;
-  }
-  for (const auto& [name, array] : a.gradients) {
-    const bool is_state = name == "initial_state";
-    EXPECT_EQ(
-        is_state ? transposed(Array({static_cast<int>(array.data.size() / 256), 16, 16}, array.data)).data : array.data,
-        b.gradients.at(name).data)
-        << name;
-  }
-}
-/// A state before token 16 is what a call of 16 tokens leaves.
-TEST_P(RecurrentTileLaws, StatesInsideAreFinalStatesOfShorterCalls) {
-  const Problem whole = drawn({{"state_every", 16L}});
-  Problem first = whole;
-  first.params.erase("state_every"), first.cotangents.clear();
-  first.inputs["cu_seqlens"] = Array({2}, {0, 16});
-  Problem inside = whole;
-  inside.cotangents.clear();
-  const std::vector<double> states = chunkwise(inside).outputs.at("chunk_states").data,
-                            left = chunkwise(first).outputs.at("final_state").data;
-  const auto one = static_cast<std::ptrdiff_t>(left.size());
-  ASSERT_EQ(states.size(), 3 * left.size());
-  EXPECT_TRUE(std::equal(left.begin(), left.end(), states.begin() + one));
+/// Steps that are a power of two.
+TEST(StepLaws, StepsAreDecaysAndValuesTimesThem) {
+  const Params params{{"l2_norm", std::string("root")}, {"l2_eps", std::string("1e-6")}, {"scale", std::string("1")}};
+  Problem steps = drawn_problem("mamba2", params, {{"dt", "0.5"}, {"rate", "-1"}}, equal);
+  steps.params["dt_softplus"] = false;
+  Problem plain = steps;
+  plain.params.erase("dt_softplus");
+  for (const char* name : {"dt", "rate"}) plain.inputs.erase(name);
+  Array log_decay = steps.inputs.at("dt");
+  for (double& x : log_decay.data) x = -0.5;
+  plain.inputs["log_decay"] = log_decay;
+  for (double& x : plain.inputs.at("v").data) x *= 0.5;
+  const Answer a = answered(steps, "mamba2", "chunkwise"), b = answered(plain, "mamba2", "chunkwise");
+  EXPECT_EQ(differences({a.outputs, {{"q", a.gradients.at("q")}}}, b), "");
 }
 
 }  // namespace
