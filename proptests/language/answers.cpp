@@ -9,12 +9,12 @@
 #include <limits>
 #include <memory>
 
-#include "files/case_file.hpp"
 #include "judge/programs/program_form.hpp"
 #include "language/equal.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
 #include "proptests/core/places.hpp"
+#include "proptests/core/published_cases.hpp"
 #include "proptests/core/witness.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/language/random_problem.hpp"
@@ -26,45 +26,14 @@ namespace {
 /// The room of a program of proptests/language/programs.
 const Room& room_of(std::string_view name) { return program_room(path_of(std::string(name))); }
 
-void flatten(const Json& value, std::vector<Mp100>& into) {
-  if (value.is_array())
-    for (const Json& entry : value) flatten(entry, into);
-  else
-    into.push_back(from_decimal<Mp100>(value.get<std::string>()));
-}
-
-/// Largest distance of two tensors, relative to the second one's largest number.
-Mp100 distance(const std::vector<Mp100>& got, const std::vector<Mp100>& expected) {
-  Mp100 largest = 0, off = 0;
-  if (got.size() != expected.size()) return 1;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    largest = std::max<Mp100>(largest, abs(expected[i])), off = std::max<Mp100>(off, abs(got[i] - expected[i]));
-  return largest > 0 ? Mp100(off / largest) : off;
-}
-
 /// Cases with the name of a program for that of a mechanism, and 40 digits of every tensor, by an implementation that
 /// shares nothing with ours.
 TEST(ProgramAnswers, AgreeWithPublishedCases) {
-  const std::string path = source_dir() + "/proptests/language/cases.json";
-  std::vector<Case> cases = load_cases(path);
-  const Json expectations = Json::parse(text_of_file(path))["cases"];
+  auto [cases, records] = published_cases(source_dir() + "/proptests/language/cases.json");
   int compared = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     cases[i].problem.mechanism = room_of(cases[i].problem.mechanism).name;
-    const CaseResult result = answer_case(cases[i], {});
-    ASSERT_EQ(result.status, Status::ok) << cases[i].problem.id << ": " << result.message;
-    const Json record = result_record(cases[i], result);
-    for (const char* part : {"outputs", "gradients"})
-      for (const auto& [name, tensor] : expectations[i]["expect"][part].items()) {
-        std::vector<Mp100> expected, got;
-        flatten(tensor, expected);
-        ASSERT_TRUE(record[part].contains(name)) << cases[i].problem.id << ' ' << name;
-        flatten(record[part][name], got);
-        ++compared;
-        EXPECT_LE(distance(got, expected), from_decimal<Mp100>("1e-38")) << cases[i].problem.id << ' ' << name;
-        const std::string bound = (part[0] == 'g' ? "d_" : "") + name;
-        EXPECT_TRUE(result.answer.bounds.contains(bound)) << cases[i].problem.id << ": no bound of " << bound;
-      }
+    expect_published(cases[i], records[i], compared);
   }
   EXPECT_GT(compared, 100);
 }
