@@ -1,9 +1,7 @@
-// Reading is validation: digests, bounds, damaged files.
+// Reading is validation: digests, bounds.
 #include "proptests/language/programs.hpp"
 
 #include <gtest/gtest.h>
-
-#include <random>
 
 #include "language/program/builder.hpp"
 #include "language/program/gradient.hpp"
@@ -101,56 +99,6 @@ TEST(Programs, AreBounded) {
   };
   EXPECT_EQ(refusal_of(scans(8)), "");
   EXPECT_NE(refusal_of(scans(9)).find("more than 8 axes"), std::string::npos);
-}
-
-/// One random change of a text.
-std::string damaged(std::string text, std::mt19937_64& random) {
-  const auto below = [&](std::size_t n) { return n == 0 ? 0 : random() % n; };
-  const int changes = 1 + static_cast<int>(below(3));
-  for (int c = 0; c < changes; ++c) {
-    const std::size_t at = below(text.size());
-    switch (below(6)) {
-      case 0:  // a digit: operands, axes, results
-      case 1:
-      case 2: {
-        const std::size_t digit = text.find_first_of("0123456789", at);
-        if (digit != std::string::npos) text[digit] = static_cast<char>('0' + below(10));
-        break;
-      }
-      case 3:
-        text.erase(at, 1 + below(8));
-        break;
-      case 4:
-        text.insert(at, text.substr(below(text.size()), below(40)));
-        break;
-      default:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-    }
-  }
-  return text;
-}
-
-TEST(Programs, SurviveDamage) {
-  std::mt19937_64 random(20261122);
-  int read = 0, refused = 0;
-  for (const Sample& sample : samples()) {
-    const std::string right = text_of_file(path_of(sample.name));
-    for (int i = 0; i < 400; ++i) {
-      const std::string text = damaged(right, random);
-      try {
-        const Program program = read_program(text, "test");
-        ++read;
-        EXPECT_EQ(canonical(*program.body)->text, program.body->text) << text;
-        const Program gradient = gradient_of(program);
-        EXPECT_EQ(gradient.body->params.size(), gradient.inputs.size());
-      } catch (const InputError& error) {
-        ++refused;
-        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-      }
-    }
-  }
-  EXPECT_GT(read, 300);
-  EXPECT_GT(refused, 3000);
 }
 
 }  // namespace
