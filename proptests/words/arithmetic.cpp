@@ -66,8 +66,6 @@ class Seen {
 
 template <class T>
 class WordsOf : public testing::Test {};
-using WordCounts =
-    testing::Types<std::integral_constant<int, 2>, std::integral_constant<int, 3>, std::integral_constant<int, 4>>;
 TYPED_TEST_SUITE(WordsOf, WordCounts);
 
 TYPED_TEST(WordsOf, KeepTheProvenConstantsUnderCancellation) {
@@ -98,29 +96,45 @@ TYPED_TEST(WordsOf, KeepTheProvenConstantsUnderCancellation) {
   }
 }
 
-TYPED_TEST(WordsOf, MatrixProductsKeepTheirBoundAndTheirBits) {
-  constexpr std::size_t W = TypeParam::value, rows = 16, columns = 4, K = 300;
-  Random random(2);
-  std::vector<double> a(K * rows), b[4], c[4], first[4];
-  for (double& x : a) x = random.normal();
-  for (std::size_t w = 0; w < W; ++w) b[w].resize(K * columns);
-  // The second half undoes the first but for its last words.
-  for (std::size_t k = 0; k < K; ++k)
-    for (std::size_t n = 0; n < columns; ++n) {
-      auto x = draw<W>(random);
-      if (k >= K / 2) {
-        for (std::size_t w = 0; w < W; ++w) x.w[w] = -b[w][(k - K / 2) * columns + n];
-        x.w[W - 1] *= 0.5;
-      }
-      for (std::size_t w = 0; w < W; ++w) b[w][k * columns + n] = x.w[w];
+/// Drawn numbers in planes of their words.
+template <std::size_t W>
+struct Planes {
+  std::vector<double> plane[4];
+
+  Planes(std::size_t n, Random& random) {
+    for (std::vector<double>& words : plane) words.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto x = draw<W>(random);
+      for (std::size_t w = 0; w < W; ++w) plane[w][i] = x.w[w];
     }
-  std::copy(a.begin(), a.begin() + K / 2 * rows, a.begin() + K / 2 * rows);
-  const double* B[4] = {b[0].data(), b[1].data(), b[2].data(), b[3].data()};
+  }
+  Words<double, W> at(std::size_t i) const {
+    Words<double, W> x;
+    for (std::size_t w = 0; w < W; ++w) x.w[w] = plane[w][i];
+    return x;
+  }
+  /// The second half is the first times `sign`, but for the last words.
+  void repeat(double sign) {
+    const std::size_t half = plane[0].size() / 2;
+    for (std::size_t w = 0; w < W; ++w)
+      for (std::size_t i = 0; i < half; ++i)
+        plane[w][half + i] = sign * plane[w][i] * (sign < 0 && w + 1 == W ? 0.5 : 1);
+  }
+};
+
+/// K products for each of 16 times 4 numbers, added to what is there: the same bits by every instruction set, and as
+/// far from the truth as `allowed` of all sizes.
+template <std::size_t W, class Run>
+void expect_products(const Planes<W>& a, const Planes<W>& b, std::size_t K, int times, double allowed, const Run& run) {
+  constexpr std::size_t rows = 16, columns = 4;
+  std::vector<double> c[4], first[4];
+  const double *A[4], *B[4];
+  for (std::size_t w = 0; w < 4; ++w) A[w] = a.plane[w].data(), B[w] = b.plane[w].data();
   for (const Isa isa : all_isas) {
     if (!supported(isa)) continue;
     double* C[4] = {};
     for (std::size_t w = 0; w < W; ++w) c[w].assign(rows * columns, 0), C[w] = c[w].data();
-    kernels(isa).words[W].product(a.data(), rows, B, columns, 1, C, rows, rows, columns, K);
+    for (int n = 0; n < times; ++n) run(kernels(isa).words[W], A, B, C);
     for (std::size_t w = 0; w < W; ++w) {
       if (isa == Isa::scalar) first[w] = c[w];
       EXPECT_EQ(c[w], first[w]) << name_of(isa);
@@ -129,67 +143,38 @@ TYPED_TEST(WordsOf, MatrixProductsKeepTheirBoundAndTheirBits) {
   Seen seen;
   for (std::size_t m = 0; m < rows; ++m)
     for (std::size_t n = 0; n < columns; ++n) {
-      Mp100 truth = 0;
+      Mp100 truth = 0, got = 0;
       double sizes = 0;
       for (std::size_t k = 0; k < K; ++k) {
-        Words<double, W> x;
-        for (std::size_t w = 0; w < W; ++w) x.w[w] = b[w][k * columns + n];
-        truth += exact(x) * a[k * rows + m];
-        sizes += std::fabs(a[k * rows + m]) * size_of(x);
+        const auto x = a.at(k * rows + m), y = b.at(k * columns + n);
+        truth += times * exact(x) * exact(y), sizes += times * size_of(x) * size_of(y);
       }
-      Mp100 got = 0;
       for (std::size_t w = 0; w < W; ++w) got += c[w][n * rows + m];
-      seen(got - truth, matrix_accumulation(W, K) * sizes * safety);
+      seen(got - truth, allowed * sizes * safety);
     }
+}
+
+TYPED_TEST(WordsOf, MatrixProductsKeepTheirBoundAndTheirBits) {
+  static constexpr std::size_t W = TypeParam::value, K = 300;
+  Random random(2);
+  Planes<W> a(K * 16, random), b(K * 4, random);
+  a.plane[0] = random.normals(K * 16), a.repeat(1), b.repeat(-1);
+  for (std::size_t w = 1; w < W; ++w) a.plane[w].assign(K * 16, 0);
+  expect_products<W>(a, b, K, 1, matrix_accumulation(W, K), [](const auto& words, auto A, auto B, auto C) {
+    words.product(A[0], 16, B, 4, 1, C, 16, 16, 4, K);
+  });
 }
 
 TYPED_TEST(WordsOf, ProductsOfWordsKeepTheirBoundAndTheirBits) {
   // As in d_k: one chunk, added to what is there.
-  constexpr std::size_t W = TypeParam::value, rows = 16, columns = 4, K = 32;
+  static constexpr std::size_t W = TypeParam::value, K = 32;
   Random random(5);
-  std::vector<double> a[4], b[4], c[4], first[4];
-  for (std::size_t w = 0; w < 4; ++w) a[w].resize(K * rows), b[w].resize(K * columns);
-  const auto fill = [&](std::vector<double>* planes) {
-    for (std::size_t i = 0; i < planes[0].size(); ++i) {
-      auto x = draw<W>(random);
-      // The second half undoes the first but for its last words.
-      const std::size_t half = planes[0].size() / 2;
-      for (std::size_t w = 0; w < W; ++w) planes[w][i] = i < half || planes == b ? x.w[w] : -planes[w][i - half];
-      if (i >= half) planes[W - 1][i] *= 0.5;
-    }
-  };
-  fill(a), fill(b);
-  for (std::size_t w = 0; w < W; ++w) std::copy_n(b[w].begin(), K / 2 * columns, b[w].begin() + K / 2 * columns);
-  const double* A[4] = {a[0].data(), a[1].data(), a[2].data(), a[3].data()};
-  const double* B[4] = {b[0].data(), b[1].data(), b[2].data(), b[3].data()};
-  for (const Isa isa : all_isas) {
-    if (!supported(isa)) continue;
-    double* C[4] = {};
-    for (std::size_t w = 0; w < W; ++w) c[w].assign(rows * columns, 0), C[w] = c[w].data();
-    for (int twice = 0; twice < 2; ++twice)
-      kernels(isa).words[W].product_words(A, rows, B, columns, 1, C, rows, rows, columns, K);
-    for (std::size_t w = 0; w < W; ++w) {
-      if (isa == Isa::scalar) first[w] = c[w];
-      EXPECT_EQ(c[w], first[w]) << name_of(isa);
-    }
-  }
-  const auto at = [](const std::vector<double>* planes, std::size_t i) {
-    Words<double, W> x;
-    for (std::size_t w = 0; w < W; ++w) x.w[w] = planes[w][i];
-    return x;
-  };
-  Seen seen;
-  for (std::size_t m = 0; m < rows; ++m)
-    for (std::size_t n = 0; n < columns; ++n) {
-      Mp100 truth = 0;
-      double sizes = 0;
-      for (std::size_t k = 0; k < K; ++k) {
-        truth += 2 * exact(at(a, k * rows + m)) * exact(at(b, k * columns + n));
-        sizes += 2 * size_of(at(a, k * rows + m)) * size_of(at(b, k * columns + n));
-      }
-      const double allowed = (constants(W).chunk_words + 2 * constants(W).add) * sizes * safety;
-      seen(exact(at(c, n * rows + m)) - truth, allowed);
-    }
+  Planes<W> a(K * 16, random), b(K * 4, random);
+  a.repeat(-1), b.repeat(1);
+  const double allowed = constants(W).chunk_words + 2 * constants(W).add;
+  expect_products<W>(a, b, K, 2, allowed, [](const auto& words, auto A, auto B, auto C) {
+    words.product_words(A, 16, B, 4, 1, C, 16, 16, 4, K);
+  });
 }
 
 /// Arguments where the reduction is at its limits, and others.

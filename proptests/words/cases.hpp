@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "oracles/multiword/certified.hpp"
@@ -13,6 +14,9 @@
 #include "oracles/scalars/precise.hpp"
 
 namespace assay::words {
+
+using WordCounts =
+    testing::Types<std::integral_constant<int, 2>, std::integral_constant<int, 3>, std::integral_constant<int, 4>>;
 
 /// mt19937_64 is fixed by the standard to the bit; the library's distributions are not.
 class Random {

@@ -37,9 +37,7 @@ Tensor<Pack<W>, 2> system(Random& random, int n, int rank, double ridge, double 
 
 template <class T>
 class DefiniteOf : public testing::Test {};
-using DefiniteWords =
-    testing::Types<std::integral_constant<int, 2>, std::integral_constant<int, 3>, std::integral_constant<int, 4>>;
-TYPED_TEST_SUITE(DefiniteOf, DefiniteWords);
+TYPED_TEST_SUITE(DefiniteOf, WordCounts);
 
 TYPED_TEST(DefiniteOf, HoldsTheSolutionOfEverySystemInTheBalls) {
   constexpr int W = TypeParam::value;

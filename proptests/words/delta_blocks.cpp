@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -54,30 +53,11 @@ struct ByBlocks {
   ~ByBlocks() { slabs_with(nullptr); }
 };
 
-struct Gradients : DeltaData {
-  explicit Gradients(const DeltaCase& c) : DeltaData(c) {
-    Random random(c.seed + 1);
-    o = random.normals(c.T * c.V), state = random.normals(c.K * c.V);
-  }
-  std::vector<double> o, state;
-};
-
-std::array<std::pair<const char*, const Certified*>, 8> tensors_of(const DeltaGradients& d) {
-  return {{{"o", &d.answer.o},
-           {"final_state", &d.answer.final_state},
-           {"q", &d.q},
-           {"k", &d.k},
-           {"v", &d.v},
-           {"beta", &d.beta},
-           {"log_decay", &d.log_decay},
-           {"initial_state", &d.initial_state}}};
-}
-
 void expect_same_bits(const DeltaCase& c) {
-  const Gradients data(c);
+  const GradientData data(c);
   for (int words = 2; words <= 4; ++words) {
     const Effort effort{words, 1, best_isa()};
-    const auto back = [&] { return delta_backward(data.problem, {data.o, data.state}, effort); };
+    const auto back = [&] { return delta_backward(data.problem, data.cotangent, effort); };
     const auto forward = [&] { return delta_forward(data.problem, effort); };
     const int before = runs;
     const auto [gradients, answer] = [&] {
@@ -102,7 +82,7 @@ TEST(WordsDeltaBlocks, EveryRuleHasTheSlabsBits) {
     for (const DeltaError error : {DeltaError::none, DeltaError::undecayed, DeltaError::decayed}) {
       if (error == DeltaError::undecayed && decay == DeltaDecay::per_channel) continue;
       DeltaCase c;
-      c.T = 23, c.K = 37, c.V = 11, c.decay = decay, c.error = error, c.initial = true, c.seed = 5;
+      c.T = 23, c.K = 37, c.V = 11, c.decay = decay, c.error = error, c.initial = true, c.seed = 6;
       expect_same_bits(c);
     }
 }

@@ -2,9 +2,11 @@
 // Problems of the delta engine.
 #include <rapidcheck.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "oracles/multiword/delta.hpp"
@@ -54,6 +56,29 @@ struct DeltaData {
   std::vector<double> q, k, v, beta, log_decay, initial_state;
   DeltaProblem problem;
 };
+
+/// With cotangents: of the state where the seed is even.
+struct GradientData : DeltaData {
+  explicit GradientData(const DeltaCase& c) : DeltaData(c) {
+    Random random(c.seed + 1);
+    cotangent_o = random.normals(c.T * c.V);
+    if (c.seed % 2 == 0) cotangent_state = random.normals(c.K * c.V);
+    cotangent = {cotangent_o, cotangent_state};
+  }
+  std::vector<double> cotangent_o, cotangent_state;
+  DeltaCotangent cotangent;
+};
+
+inline std::array<std::pair<const char*, const Certified*>, 8> tensors_of(const DeltaGradients& d) {
+  return {{{"o", &d.answer.o},
+           {"final_state", &d.answer.final_state},
+           {"q", &d.q},
+           {"k", &d.k},
+           {"v", &d.v},
+           {"beta", &d.beta},
+           {"log_decay", &d.log_decay},
+           {"initial_state", &d.initial_state}}};
+}
 
 inline rc::Gen<DeltaCase> delta_cases() {
   return rc::gen::exec([] {

@@ -60,8 +60,8 @@ struct Packed {
 /// Whether every number of `got` holds `truth(i, which)`. `sizes(i)` is the sum of absolute terms: where operands are
 /// exact, a radius is not only wide enough but narrow.
 template <int W>
-void expect_held(const Pack<W>& got, const std::function<Mp200(int, int)>& truth,
-                 const std::function<double(int)>& sizes, bool exact, const char* what) {
+void expect_held(const char* what, const Pack<W>& got, bool exact, const std::function<double(int)>& sizes,
+                 const std::function<Mp200(int, int)>& truth) {
   for (int i = 0; i < pack_size; ++i) {
     const WordBall x = got.number(i);
     for (int which = 0; which < 9; ++which)
@@ -74,8 +74,6 @@ void expect_held(const Pack<W>& got, const std::function<Mp200(int, int)>& truth
 
 template <class T>
 class PackOf : public testing::Test {};
-using WordCounts =
-    testing::Types<std::integral_constant<int, 2>, std::integral_constant<int, 3>, std::integral_constant<int, 4>>;
 TYPED_TEST_SUITE(PackOf, WordCounts);
 
 TYPED_TEST(PackOf, HoldsEveryResultOfEveryNumberInItsOperands) {
@@ -103,38 +101,28 @@ TYPED_TEST(PackOf, HoldsEveryResultOfEveryNumberInItsOperands) {
     };
     const auto sum = [&](int i) { return size(a, i) + size(b, i); };
     const auto product = [&](int i) { return size(a, i) * size(b, i) + size(c, i); };
-    expect_held<W>(
-        a.pack + b.pack, [&](int i, int n) -> Mp200 { return A(i, n) + B(i, n); }, sum, exact, "+");
-    expect_held<W>(
-        a.pack - b.pack, [&](int i, int n) -> Mp200 { return A(i, n) - B(i, n); }, sum, exact, "-");
-    expect_held<W>(
-        a.pack * b.pack, [&](int i, int n) -> Mp200 { return A(i, n) * B(i, n); }, product, exact, "*");
+    const auto held = [&](const char* what, const Pack<W>& got, const auto& sizes, const auto& truth) {
+      expect_held<W>(what, got, exact, sizes, truth);
+    };
+    held("+", a.pack + b.pack, sum, [&](int i, int n) -> Mp200 { return A(i, n) + B(i, n); });
+    held("-", a.pack - b.pack, sum, [&](int i, int n) -> Mp200 { return A(i, n) - B(i, n); });
+    held("*", a.pack * b.pack, product, [&](int i, int n) -> Mp200 { return A(i, n) * B(i, n); });
     Pack<W> more = c.pack, less = c.pack;
     more += a.pack * b.pack, less -= a.pack * b.pack;
-    expect_held<W>(
-        more, [&](int i, int n) -> Mp200 { return C(i, n) + A(i, n) * B(i, n); }, product, exact, "+= *");
-    expect_held<W>(
-        less, [&](int i, int n) -> Mp200 { return C(i, n) - A(i, n) * B(i, n); }, product, exact, "-= *");
-    expect_held<W>(
-        abs(a.pack), [&](int i, int n) -> Mp200 { return abs(A(i, n)); }, sum, exact, "abs");
-    expect_held<W>(
-        larger(a.pack, b.pack), [&](int i, int n) -> Mp200 { return std::max(A(i, n), B(i, n)); }, sum, exact,
-        "larger");
-    expect_held<W>(
-        smaller(a.pack, b.pack), [&](int i, int n) -> Mp200 { return std::min(A(i, n), B(i, n)); }, sum, exact,
-        "smaller");
+    held("+= *", more, product, [&](int i, int n) -> Mp200 { return C(i, n) + A(i, n) * B(i, n); });
+    held("-= *", less, product, [&](int i, int n) -> Mp200 { return C(i, n) - A(i, n) * B(i, n); });
+    held("abs", abs(a.pack), sum, [&](int i, int n) -> Mp200 { return abs(A(i, n)); });
+    held("larger", larger(a.pack, b.pack), sum, [&](int i, int n) -> Mp200 { return std::max(A(i, n), B(i, n)); });
+    held("smaller", smaller(a.pack, b.pack), sum, [&](int i, int n) -> Mp200 { return std::min(A(i, n), B(i, n)); });
     const auto quotient = [&](int i) {
       return 4 * size(a, i) / std::fabs(c.number[static_cast<std::size_t>(i)].word[0]);
     };
-    expect_held<W>(
-        a.pack / c.pack, [&](int i, int n) -> Mp200 { return A(i, n) / C(i, n); }, quotient, exact, "/");
+    held("/", a.pack / c.pack, quotient, [&](int i, int n) -> Mp200 { return A(i, n) / C(i, n); });
     c.make_positive();
-    expect_held<W>(
-        sqrt(c.pack), [&](int i, int n) -> Mp200 { return sqrt(C(i, n)); },
-        [&](int i) { return 2 * std::sqrt(size(c, i)); }, exact, "sqrt");
-    expect_held<W>(
-        log(c.pack), [&](int i, int n) -> Mp200 { return log(C(i, n)); },
-        [&](int i) { return 16 + std::fabs(std::log(size(c, i))); }, exact, "log");
+    const auto root = [&](int i) { return 2 * std::sqrt(size(c, i)); };
+    held("sqrt", sqrt(c.pack), root, [&](int i, int n) -> Mp200 { return sqrt(C(i, n)); });
+    const auto of_log = [&](int i) { return 16 + std::fabs(std::log(size(c, i))); };
+    held("log", log(c.pack), of_log, [&](int i, int n) -> Mp200 { return log(C(i, n)); });
   }
 }
 
@@ -237,10 +225,10 @@ TYPED_TEST(PackOf, GatesTakeNumbersOfBothSigns) {
       return Mp200(x[static_cast<std::size_t>(i)]) + Mp200(radius) * (n % 3 - 1);
     };
     const auto none = [](int) { return 0.0; };
-    expect_held<W>(
-        sigmoid(wide), [&](int i, int n) { return Mp200(1 / (1 + exp(-truth(i, n)))); }, none, false, "sigmoid");
-    expect_held<W>(
-        softplus(wide), [&](int i, int n) { return Mp200(log(1 + exp(truth(i, n)))); }, none, false, "softplus");
+    expect_held<W>("sigmoid", sigmoid(wide), false, none,
+                   [&](int i, int n) { return Mp200(1 / (1 + exp(-truth(i, n)))); });
+    expect_held<W>("softplus", softplus(wide), false, none,
+                   [&](int i, int n) { return Mp200(log(1 + exp(truth(i, n)))); });
   }
 }
 
