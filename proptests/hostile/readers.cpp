@@ -9,6 +9,7 @@
 #include <ctime>
 #include <new>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -122,44 +123,14 @@ TEST_P(Hostile, ForgedHeaderLengthsAreRefused) {
 
 /// Wherever JSON has a value: another one.
 TEST_P(Hostile, OtherValuesAreReadOrRefused) {
-  const std::vector<std::string> values = {"null",
-                                           "true",
-                                           "-1",
-                                           "0",
-                                           "7",
-                                           "1e300",
-                                           "-0.0",
-                                           "2147483648",
-                                           "9223372036854775808",
-                                           "18446744073709551616",
-                                           "NaN",
-                                           "Infinity",
-                                           "1e999999999",
-                                           R"("")",
-                                           R"("nan")",
-                                           R"("1e999999999")",
-                                           R"("\n\u0000\u001b[31m")",
-                                           R"("I32")",
-                                           R"("F128")",
-                                           "\"\xff\xfe\"",
-                                           "\"\xed\xa0\x80\"",
-                                           "[]",
-                                           "{}",
-                                           "[0,0]",
-                                           "[4,0]",
-                                           "[0,4]",
-                                           "[-1]",
-                                           "[2147483647]",
-                                           "[2147483647,0]",
-                                           "[0,2147483647,1,1]",
-                                           "[4294967296,4294967296]",
-                                           "[1.5]",
-                                           R"(["1"])",
-                                           "[[1,[2]]]",
-                                           R"({"a":1,"a":2})",
-                                           std::string(5000, '[') + std::string(5000, ']'),
-                                           std::string(20000, '['),
-                                           '"' + std::string(100000, 'x') + '"'};
+  std::vector<std::string> values = {"\"\xff\xfe\"", "\"\xed\xa0\x80\"",
+                                     std::string(5000, '[') + std::string(5000, ']'), std::string(20000, '['),
+                                     '"' + std::string(100000, 'x') + '"'};
+  std::istringstream words(
+      R"(null true -1 0 7 1e300 -0.0 2147483648 9223372036854775808 18446744073709551616 NaN Infinity 1e999999999
+         "" "nan" "1e999999999" "\n\u0000\u001b[31m" "I32" "F128" [] {} [0,0] [4,0] [0,4] [-1] [2147483647] [2147483647,0]
+         [0,2147483647,1,1] [4294967296,4294967296] [1.5] ["1"] [[1,[2]]] {"a":1,"a":2})");
+  for (std::string word; words >> word;) values.push_back(word);
   const std::string text = json();
   int refused = 0, tried = 0;
   // Every value begins after ':', '[' or ',' outside of a string; its end is found by counting.
