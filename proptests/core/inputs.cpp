@@ -180,14 +180,13 @@ TEST(Inputs, ReproIsACommandLine) {
 
 // ---- cases
 
+CaseSpec spec_named(std::string_view mechanism, std::string_view shape, Style style, Format precision,
+                    Params params = {}) {
+  return {std::string(mechanism), shape_from(shape), precision, style, 7, std::move(params)};
+}
 template <class M>
 CaseSpec spec_of(std::string_view shape, Style style, Format precision = Format::bf16, Params params = {}) {
-  return {.mechanism = std::string(M::name),
-          .shape = shape_from(shape),
-          .precision = precision,
-          .style = style,
-          .seed = 7,
-          .params = std::move(params)};
+  return spec_named(M::name, shape, style, precision, std::move(params));
 }
 
 /// A room by what makes its cases.
@@ -201,12 +200,7 @@ constexpr Maker makers[] = {{softmax_attention::name, make_problem<softmax_atten
                             {gated_deltanet::name, make_problem<gated_deltanet>}};
 
 CaseSpec spec_of(const Maker& room, std::string_view shape, Style style, Format precision = Format::bf16) {
-  return {.mechanism = std::string(room.name),
-          .shape = shape_from(shape),
-          .precision = precision,
-          .style = style,
-          .seed = 7,
-          .params = {}};
+  return spec_named(room.name, shape, style, precision);
 }
 
 /// Calls f with a room's tag for each room: what is called there is compiled for each.
@@ -542,6 +536,20 @@ TEST(Inputs, SubnormalsFillEveryOtherValueChannel) {
   }
 }
 
+/// Calls `check` with every number of a head's forward pass in the scalars A and B.
+template <class A, class B, class M, class Check>
+void for_each_number(const Binding<M, double>& binding, int head, const Check& check) {
+  const auto one = M::forward(binding.options(), binding.template inputs<A>(head));
+  const auto other = M::forward(binding.options(), binding.template inputs<B>(head));
+  std::vector<std::vector<B>> others;
+  M::template Outputs<B>::each(other, [&](const Field&, const auto& t) { others.push_back(t.data); });
+  std::size_t next = 0;
+  M::template Outputs<A>::each(one, [&](const Field& field, const auto& t) {
+    const std::vector<B>& values = others[next++];
+    for (std::size_t i = 0; i < t.data.size(); ++i) check(field, t.data[i], values[i]);
+  });
+}
+
 template <class M>
 void expect_exact(const CaseSpec& spec) {
   SCOPED_TRACE(spec.repro());
@@ -551,24 +559,15 @@ void expect_exact(const CaseSpec& spec) {
       for (const double x : array.data) ASSERT_TRUE(x == std::round(x) && std::abs(x) <= 4) << name;
   // No rounding of float takes effect, though it has 29 bits fewer.
   const Binding<M, double> binding(p);
-  for (int head = 0; head < binding.heads().own; ++head) {
-    const auto wide = M::forward(binding.options(), binding.template inputs<double>(head));
-    const auto narrow = M::forward(binding.options(), binding.template inputs<float>(head));
-    std::vector<std::vector<double>> expected;
-    M::template Outputs<double>::each(wide, [&](const Field&, const auto& t) { expected.push_back(t.data); });
-    std::size_t next = 0;
-    M::template Outputs<float>::each(narrow, [&](const Field& field, const auto& t) {
-      const std::vector<double>& values = expected[next++];
-      for (std::size_t i = 0; i < t.data.size(); ++i) {
-        // exp(-128) is 3e-56 in double and 0 in float.
-        ASSERT_EQ(t.data[i], static_cast<float>(values[i])) << field.name;
-        ASSERT_NEAR(t.data[i], values[i], 1e-50) << field.name;
-        if (field.domain == Domain::state) {
-          ASSERT_EQ(round_to(values[i], Format::e4m3), values[i]);
-        }
+  for (int head = 0; head < binding.heads().own; ++head)
+    for_each_number<float, double>(binding, head, [](const Field& field, float narrow, double wide) {
+      // exp(-128) is 3e-56 in double and 0 in float.
+      ASSERT_EQ(narrow, static_cast<float>(wide)) << field.name;
+      ASSERT_NEAR(narrow, wide, 1e-50) << field.name;
+      if (field.domain == Domain::state) {
+        ASSERT_EQ(round_to(wide, Format::e4m3), wide);
       }
     });
-  }
 }
 
 TEST(Inputs, IntegersAreExactInEveryRoom) {
@@ -593,21 +592,12 @@ void expect_exact_in_fp64(std::string_view shape, const Params& params = {}) {
   const Problem p = make_problem<M>(spec);
   const Binding<M, double> binding(p);
   std::size_t wide = 0, count = 0;
-  for (int head = 0; head < binding.heads().own; ++head) {
-    const auto got = M::forward(binding.options(), binding.template inputs<double>(head));
-    const auto want = M::forward(binding.options(), binding.template inputs<long double>(head));
-    std::vector<std::vector<long double>> expected;
-    M::template Outputs<long double>::each(want, [&](const Field&, const auto& t) { expected.push_back(t.data); });
-    std::size_t next = 0;
-    M::template Outputs<double>::each(got, [&](const Field& field, const auto& t) {
-      const std::vector<long double>& values = expected[next++];
-      for (std::size_t i = 0; i < t.data.size(); ++i) {
-        // exp(-2048) is not zero in long double.
-        ASSERT_EQ(t.data[i], static_cast<double>(values[i])) << field.name << " " << i;
-        wide += round_to(t.data[i], Format::bf16) != t.data[i], ++count;
-      }
+  for (int head = 0; head < binding.heads().own; ++head)
+    for_each_number<double, long double>(binding, head, [&](const Field& field, double got, long double want) {
+      // exp(-2048) is not zero in long double.
+      ASSERT_EQ(got, static_cast<double>(want)) << field.name;
+      wide += round_to(got, Format::bf16) != got, ++count;
     });
-  }
   EXPECT_GT(4 * wide, count);  // a state in bf16 would show; closed gates forget what is wide
 }
 
