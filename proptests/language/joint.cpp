@@ -59,7 +59,7 @@ TEST(Joints, NormsAreBoundedFromAboveAndHardlyBeyond) {
 
 /// The steps of the outermost scans of a program and its gradient.
 std::vector<StepPlan> plans(const std::string& name) {
-  const Program program = load_program(source_dir() + "/mechanisms/json/" + name + ".json");
+  const Program program = load_program(in_library(name));
   std::vector<StepPlan> list;
   const Program gradient = gradient_of(program);
   for (const Node& node : gradient.body->nodes)
@@ -240,7 +240,7 @@ TEST(Joints, DoNotDependOnWhatIsKept) {
 
 /// Columns of more numbers than products of matrices are worth go number by number, and take no more memory for that.
 TEST(Joints, HaveColumnsOfAFewHundredNumbers) {
-  const Room& room = program_room(source_dir() + "/mechanisms/json/deltanet.json");
+  const Room& room = program_room(in_library("deltanet"));
   const auto widest = [&](const std::string& shape) {
     const Problem problem = made(room, shape);
     const Posed<double> posed(program_of(room), problem);

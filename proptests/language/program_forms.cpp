@@ -17,7 +17,6 @@
 namespace assay::language {
 namespace {
 
-std::string library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
 std::string form_of(const std::string& name) {
   return source_dir() + "/mechanisms/forms/json/" + name + "_chunks.json";
 }
@@ -174,7 +173,7 @@ TEST(ProgramForms, TheirOwnRunsPass) {
       for (const Format precision : {Format::bf16, Format::fp16, Format::fp32})
         for (std::uint64_t seed = 0; seed < 4; ++seed) {
           if (!sampled.takes()) continue;
-          const Problem problem = problem_of(library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
+          const Problem problem = problem_of(in_library(name), {1, 37, 2, 0, 8, 6, 0}, seed);
           const auto form = program_form(form_of(name), problem.mechanism);
           const KernelUnderTest kernel{form.get(), precision, 0, 1};
           const Answer own = form->run(problem, kernel.policy(), 0);
@@ -198,10 +197,10 @@ double spread(const Expected& e) {
 /// A room's tile program and a form in the language know nothing of one another, and expect the same.
 TEST(ProgramForms, ExpectWhatTilePrograms) {
   for (const char* name : {"deltanet", "gated_deltanet"}) {
-    Problem problem = problem_of(library(name), {1, 96, 2, 0, 16, 16, 0}, 1);
+    Problem problem = problem_of(in_library(name), {1, 96, 2, 0, 16, 16, 0}, 1);
     const auto of_program = program_form(form_of(name), problem.mechanism);
     const KernelUnderTest by_form{of_program.get(), Format::bf16, 0, 1};
-    const Oracle truth = oracle_of(program_room(library(name)), problem);
+    const Oracle truth = oracle_of(program_room(in_library(name)), problem);
     const Expectation form = expect(truth, by_form, problem, default_draws);
     problem.mechanism = name;
     const KernelUnderTest by_tiles{&find_kernels(kernel_rooms(), name)->forms.front(), Format::bf16, 0, 1};
