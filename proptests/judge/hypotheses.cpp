@@ -9,8 +9,10 @@
 #include <iostream>
 #include <map>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "judge/held_out/rooms.hpp"
 #include "judge/hypotheses/scene.hpp"
@@ -25,359 +27,238 @@ namespace assay {
 namespace {
 
 using held_out::Call;
-using held_out::Names;
 
-// ---- mistakes ----
+// ---- mistakes: rows of mistakes.json, whose steps change a healthy kernel's inputs and cotangents, or its answer ----
 
-struct Mistake {
-  std::string room, name;
-  Answer (*run)(const Call&);
-  std::string named;  ///< part of what must be said
-  Params params = {};
+/// A place in an array [heads][rows][columns], or how many there are.
+struct Place {
+  int h, t, c;
 };
 
-Answer edited(const Call& call, const Names& names, const std::function<void(Array&)>& f) {
-  return call.with([&](Problem& p) { held_out::edit(p.inputs, names, f); });
-}
-template <class F>
-Answer mapped(const Call& call, const Names& names, const F& f) {
-  return edited(call, names, [&](Array& a) { std::transform(a.data.begin(), a.data.end(), a.data.begin(), f); });
-}
-Answer with_param(const Call& call, const char* name, double x) {
-  return call.with([&](Problem& p) { held_out::set_number(p, name, x); });
-}
-Answer with_option(const Call& call, const char* name, const Param& value) {
-  return call.with([&](Problem& p) { p.params[name] = value; });
-}
-template <class F>
-Answer healthy_but(const Call& call, const F& spoil) {
-  Answer answer = call.healthy();
-  spoil(answer);
-  return answer;
-}
-void multiply(Arrays& arrays, const char* name, double c) { held_out::multiply(arrays.at(name), c); }
-Answer swapped(const Call& call, const char* a, const char* b) {
-  Answer answer = call.with([&](Problem& p) { std::swap(p.inputs.at(a), p.inputs.at(b)); });
-  std::swap(answer.gradients.at(a), answer.gradients.at(b));
-  return answer;
-}
-/// Row t has what row t - 1 had; the first has zeros.
-void delay(Array& a) {
-  held_out::shift_rows(a);
-  held_out::each_row(a, [](int, int t, held_out::Values row) {
-    if (t == 0) std::fill(row.begin(), row.end(), 0.0);
-  });
-}
-void advance(Array& a) {
-  const Array given = a;
-  Array from = given;
-  const int last = held_out::row_count(a) - 1;
-  held_out::each_row(a, [&](int h, int t, held_out::Values row) {
-    if (t == last) return std::fill(row.begin(), row.end(), 0.0);
-    const held_out::Values next = held_out::row_of(from, h, t + 1);
-    std::copy(next.begin(), next.end(), row.begin());
-  });
-}
-void reverse(Array& a) {
-  Array from = a;
-  const int last = held_out::row_count(a) - 1;
-  held_out::each_row(a, [&](int h, int t, held_out::Values row) {
-    const held_out::Values other = held_out::row_of(from, h, last - t);
-    std::copy(other.begin(), other.end(), row.begin());
-  });
-}
-void to_unit(Array& a) {
-  held_out::each_row(a, [](int, int, held_out::Values row) {
-    double squares = 0;
-    for (const double x : row) squares += x * x;
-    for (double& x : row) x /= std::sqrt(squares);
-  });
-}
-/// Memory [K][V] for [V][K].
-void transpose(Array& a) { held_out::read_transposed(a); }
-void order_heads(Arrays& arrays, const Names& names, const std::vector<int>& of) {
-  held_out::edit(arrays, names, [&](Array& a) {
-    Array from = a;
-    for (int h = 0; h < static_cast<int>(of.size()); ++h) {
-      const held_out::Values source = held_out::head_of(from, of[static_cast<std::size_t>(h)]),
-                             to = held_out::head_of(a, h);
-      std::copy(source.begin(), source.end(), to.begin());
-    }
-  });
-}
+/// Which number is read at a place; what is outside is zero.
+const std::map<std::string, Place (*)(Place at, Place size)> readings = {
+    {"a token late",
+     [](Place p, Place) {
+       return Place{p.h, p.t - 1, p.c};
+     }},
+    {"a token early",
+     [](Place p, Place) {
+       return Place{p.h, p.t + 1, p.c};
+     }},
+    {"from the last token",
+     [](Place p, Place n) {
+       return Place{p.h, n.t - 1 - p.t, p.c};
+     }},
+    {"with rows 4 and 5 exchanged",
+     [](Place p, Place) {
+       return Place{p.h, p.t / 2 == 2 ? 9 - p.t : p.t, p.c};
+     }},
+    {"of head 0",
+     [](Place p, Place) {
+       return Place{0, p.t, p.c};
+     }},
+    {"of the next head",
+     [](Place p, Place n) {
+       return Place{(p.h + 1) % n.h, p.t, p.c};
+     }},
+    {"of the first head of each pair",
+     [](Place p, Place) {
+       return Place{p.h / 2 * 2, p.t, p.c};
+     }},
+    {"of the other head of each pair",
+     [](Place p, Place) {
+       return Place{p.h ^ 1, p.t, p.c};
+     }},
+    {"of the heads in reverse order",
+     [](Place p, Place n) {
+       return Place{n.h - 1 - p.h, p.t, p.c};
+     }},
+    {"of head h mod 2",
+     [](Place p, Place n) {
+       return Place{p.h % 2 * n.h / 2 + p.h / 2, p.t, p.c};
+     }},
+    {"of the next channel",
+     [](Place p, Place n) {
+       return Place{p.h, p.t, (p.c + 1) % n.c};
+     }},
+    {"of the other half of the channels",
+     [](Place p, Place n) {
+       return Place{p.h, p.t, (p.c + n.c / 2) % n.c};
+     }},
+    {"with the halves of the channels as pairs",
+     [](Place p, Place n) {
+       return Place{p.h, p.t, p.c < n.c / 2 ? 2 * p.c : 2 * p.c - n.c + 1};
+     }},
+    {"with column 2 for 3",
+     [](Place p, Place) {
+       return Place{p.h, p.t, p.c == 3 ? 2 : p.c};
+     }},
+    {"as [tokens][heads]",
+     [](Place p, Place n) {
+       const int at = p.t * n.h + p.h;
+       return Place{at / n.t, at % n.t, p.c};
+     }},
+    {"read as the transpose",
+     [](Place p, Place n) {
+       const int at = p.c * n.t + p.t;
+       return Place{p.h, at / n.c, at % n.c};
+     }},
+    {"stored as the transpose",
+     [](Place p, Place n) {
+       const int at = p.t * n.c + p.c;
+       return Place{p.h, at % n.t, at / n.t};
+     }},
+};
+const std::map<std::string, bool (*)(Place)> conditions = {
+    {"in head 1", [](Place p) { return p.h == 1; }},
+    {"in odd heads", [](Place p) { return p.h % 2 == 1; }},
+    {"in the last row of every 16", [](Place p) { return p.t % 16 == 15; }},
+    {"in column 3", [](Place p) { return p.c == 3; }},
+    {"in columns 4 to 7", [](Place p) { return p.c / 4 == 1; }},
+    {"from channel 6 on", [](Place p) { return p.c >= 6; }},
+};
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-constexpr double ln2 = std::numbers::ln2;
-
-const Mistake mistakes[] = {
-    {"gated_deltanet", "scale 1", [](const Call& c) { return with_param(c, "scale", 1); }, "scale missing"},
-    {"gated_deltanet", "2^g",
-     [](const Call& c) {
-       Answer a = mapped(c, {"log_decay"}, [](double g) { return g * ln2; });
-       multiply(a.gradients, "log_decay", ln2);
-       return a;
-     },
-     "log_decay taken as log2"},
-    {"gated_deltanet", "no initial state",
-     [](const Call& c) { return mapped(c, {"initial_state"}, [](double) { return 0.0; }); }, "initial_state ignored"},
-    {"gated_deltanet", "q for k", [](const Call& c) { return swapped(c, "q", "k"); }, "q and k exchanged"},
-    {"gated_deltanet", "undecayed error",
-     [](const Call& c) { return with_option(c, "error", std::string("undecayed")); }, "error = undecayed"},
-    {"gated_deltanet", "d_q for d_k",
-     [](const Call& c) {
-       return healthy_but(c, [](Answer& a) { std::swap(a.gradients.at("q"), a.gradients.at("k")); });
-     },
-     "d_k and d_q exchanged"},
-    {"gated_deltanet", "o a token late",
-     [](const Call& c) { return healthy_but(c, [](Answer& a) { held_out::edit(a.outputs, {"o"}, delay); }); },
-     "a token late"},
-    {"gated_deltanet", "sigmoid twice",
-     [](const Call& c) {
-       Answer a = mapped(c, {"beta"}, sigmoid);
-       for (std::size_t i = 0; i < a.gradients.at("beta").data.size(); ++i) {
-         const double s = sigmoid(c.problem.inputs.at("beta").data[i]);
-         a.gradients.at("beta").data[i] *= s * (1 - s);
-       }
-       return a;
-     },
-     "sigmoid(beta)"},
-    {"gated_deltanet", "gates a token late",
-     [](const Call& c) {
-       Answer a = edited(c, {"log_decay"}, delay);
-       held_out::edit(a.gradients, {"log_decay"}, advance);
-       return a;
-     },
-     "log_decay a token late"},
-    {"gated_deltanet", "2^g in one head",
-     [](const Call& c) {
-       return edited(c, {"log_decay"}, [](Array& g) {
-         for (double& x : held_out::head_of(g, 1)) x *= ln2;
-       });
-     },
-     "in head 1"},
-    {"deltanet", "state stored [V][K]",
-     [](const Call& c) {
-       Answer a = edited(c, {"initial_state"}, transpose);
-       // [K][V] memory of a [V][K] matrix: K = 16, V = 12.
-       for (Array* s : {&a.outputs.at("final_state"), &a.gradients.at("initial_state")}) {
-         std::swap(s->shape[1], s->shape[2]);
-         transpose(*s);
-         std::swap(s->shape[1], s->shape[2]);
-       }
-       return a;
-     },
-     "transposed"},
-    {"deltanet", "d_k of one head",
-     [](const Call& c) {
-       Answer a = c.healthy();
-       Problem p = c.problem;
-       for (auto& [name, array] : p.cotangents)
-         for (int h : {1, 3})
-           for (double& x : held_out::head_of(array, h)) x = 0;
-       const Answer one = c.run(p);
-       a.gradients.at("k") = one.gradients.at("k"), a.gradients.at("q") = one.gradients.at("q");
-       return a;
-     },
-     "first head of each group"},
-    {"deltanet", "beta 1", [](const Call& c) { return mapped(c, {"beta"}, [](double) { return 1.0; }); },
-     "beta ignored"},
-    {"deltanet", "d_final_state ignored",
-     [](const Call& c) { return c.with([](Problem& p) { held_out::fill(p.cotangents.at("final_state"), 0); }); },
-     "d_final_state ignored"},
-    {"comba", "p for k", [](const Call& c) { return swapped(c, "k", "p"); }, "k and p exchanged"},
-    {"comba", "scale twice", [](const Call& c) { return with_param(c, "scale", 1.0 / 16); }, "scale applied twice"},
-    {"linear_attention", "q normalised", [](const Call& c) { return edited(c, {"q"}, to_unit); }, "q normalised"},
-    {"linear_attention", "scale inverted", [](const Call& c) { return with_param(c, "scale", 4); }, "scale inverted"},
-    {"linear_attention", "read before the write",
-     [](const Call& c) {
-       Answer a = c.with([](Problem& p) {
-         held_out::edit(p.inputs, {"q"}, advance);
-         held_out::edit(p.cotangents, {"o"}, advance);
-       });
-       const Array first = a.outputs.at("o");
-       held_out::edit(a.outputs, {"o"}, delay);
-       held_out::edit(a.gradients, {"q"}, delay);
-       return a;
-     },
-     "before the token's own write"},
-    {"linear_attention", "d_v negated",
-     [](const Call& c) { return healthy_but(c, [](Answer& a) { multiply(a.gradients, "v", -1); }); }, "sign reversed"},
-    {"retnet", "head h reads h mod 2",
-     [](const Call& c) {
-       const std::vector<int> of = {0, 2, 1, 3};  // its own inverse
-       Answer a = c.with([&](Problem& p) {
-         order_heads(p.inputs, {"v", "initial_state"}, of);
-         order_heads(p.cotangents, {"o", "final_state"}, of);
-       });
-       order_heads(a.outputs, {"o", "final_state"}, of);
-       order_heads(a.gradients, {"v", "initial_state"}, of);
-       return a;
-     },
-     "h mod H_kv"},
-    {"retnet", "the decay of each head",
-     [](const Call& c) {
-       return healthy_but(c, [&c](Answer& a) {
-         for (int h = 1; h < a.outputs.at("o").shape[0]; ++h) {
-           const Answer other = with_option(c, "head", long{h});
-           for (auto& [name, array] : a.outputs) {
-             const auto n = static_cast<std::ptrdiff_t>(array.data.size()) / array.shape[0];
-             std::copy_n(other.outputs.at(name).data.begin() + h * n, n, array.data.begin() + h * n);
-           }
-         }
-       });
-     },
-     "the decay of each head's own number"},
-    {"retnet", "last token first",
-     [](const Call& c) {
-       Answer a = c.with([](Problem& p) {
-         held_out::edit(p.inputs, {"q", "k", "v"}, reverse);
-         held_out::edit(p.cotangents, {"o"}, reverse);
-       });
-       held_out::edit(a.outputs, {"o"}, reverse);
-       held_out::edit(a.gradients, {"q", "k", "v"}, reverse);
-       return a;
-     },
-     "from the last token to the first"},
-    {"mamba2", "e^(g log2 e)", [](const Call& c) { return mapped(c, {"log_decay"}, [](double g) { return g / ln2; }); },
-     "multiplied by log2 e"},
-    {"mamba2", "write decayed",
-     [](const Call& c) {
-       return c.with([&](Problem& p) {
-         Array g = p.inputs.at("log_decay");
-         held_out::each_row(p.inputs.at("v"), [&](int h, int t, held_out::Values row) {
-           for (double& x : row) x *= std::exp(held_out::row_of(g, h, t)[0]);
-         });
-       });
-     },
-     "write decayed"},
-    {"mamba2", "no decay", [](const Call& c) { return mapped(c, {"log_decay"}, [](double) { return 0.0; }); },
-     "log_decay ignored"},
-    {"mamba2", "d_log_decay not summed",
-     [](const Call& c) {
-       Answer a = c.healthy();
-       Array& d = a.gradients.at("log_decay");
-       Array next = d;
-       advance(next);
-       for (std::size_t i = 0; i < d.data.size(); ++i) d.data[i] -= next.data[i];
-       return a;
-     },
-     "reverse cumulative sum missing"},
-    {"gla", "g / 16", [](const Call& c) { return mapped(c, {"log_decay"}, [](double g) { return g / 16; }); },
-     "divided by 16"},
-    {"gla", "d_log_decay of the logit",
-     [](const Call& c) {
-       Answer a = c.healthy();
-       for (std::size_t i = 0; i < a.gradients.at("log_decay").data.size(); ++i)
-         a.gradients.at("log_decay").data[i] *= -std::expm1(c.problem.inputs.at("log_decay").data[i]);
-       return a;
-     },
-     "decay's logit"},
-    {"gla", "k a token late",
-     [](const Call& c) {
-       Answer a = edited(c, {"k"}, delay);
-       held_out::edit(a.gradients, {"k"}, advance);
-       return a;
-     },
-     "k a token late"},
-    {"kda", "d_beta of the logit",
-     [](const Call& c) {
-       Answer a = c.healthy();
-       for (std::size_t i = 0; i < a.gradients.at("beta").data.size(); ++i) {
-         const double b = c.problem.inputs.at("beta").data[i];
-         a.gradients.at("beta").data[i] *= b * (1 - b);
-       }
-       return a;
-     },
-     "beta's logit"},
-    {"kda", "prediction added",
-     [](const Call& c) {
-       Answer a = mapped(c, {"beta", "v"}, [](double x) { return -x; });
-       multiply(a.gradients, "beta", -1), multiply(a.gradients, "v", -1);
-       return a;
-     },
-     "prediction added"},
-    {"softmax_attention", "not causal", [](const Call& c) { return with_option(c, "causal", false); },
-     "causal mask missing"},
-    {"softmax_attention",
-     "window 6",
-     [](const Call& c) { return with_option(c, "window", 6L); },
-     "window one key long",
-     {{"window", 5L}}},
-    {"softmax_attention", "2^s", [](const Call& c) { return with_param(c, "bandwidth", 4 / ln2); }, "2^s for e^s"},
-    {"softmax_attention", "heads in reverse order",
-     [](const Call& c) { return healthy_but(c, [](Answer& a) {
-                           order_heads(a.outputs, {"o"}, {3, 2, 1, 0});
-                         }); },
-     "heads in reverse order"},
-    {"softmax_attention", "o as [B, H, T, d]",
-     [](const Call& c) {
-       Answer a = c.healthy();
-       Array &o = a.outputs.at("o"), given = o;
-       const int H = given.shape[0], T = given.shape[1];
-       held_out::each_row(o, [&](int h, int t, held_out::Values row) {
-         const int at = t * H + h;
-         const held_out::Values from = held_out::row_of(given, at / T, at % T);
-         std::copy(from.begin(), from.end(), row.begin());
-       });
-       return a;
-     },
-     "[B, H, T, d]"},
-    {"softmax_attention", "mask one key long",
-     [](const Call& c) {
-       Answer a = c.with([](Problem& p) {
-         held_out::edit(p.inputs, {"q"}, delay);
-         held_out::edit(p.cotangents, {"o"}, delay);
-       });
-       held_out::edit(a.outputs, {"o"}, advance);
-       held_out::edit(a.gradients, {"q"}, advance);
-       return a;
-     },
-     "mask one key long"},
-    {"parallax", "h for 1/h", [](const Call& c) { return with_param(c, "bandwidth", 0.25); }, "bandwidth inverted"},
-    {"parallax", "d_v not written",
-     [](const Call& c) { return healthy_but(c, [](Answer& a) { held_out::fill(a.gradients.at("v"), 0); }); },
-     "nothing was written"},
-    {"mdn", "decays exchanged", [](const Call& c) { return swapped(c, "log_alpha", "log_mu"); },
-     "log_alpha and log_mu exchanged"},
-    {"mdn", "no momentum carried in",
-     [](const Call& c) { return mapped(c, {"initial_momentum"}, [](double) { return 0.0; }); },
-     "initial_momentum ignored"},
-    {"falcon1",
-     "live ridge",
-     [](const Call& c) { return with_option(c, "ridge_coupling", std::string("live")); },
-     "ridge_coupling = live",
-     {{"ridge_coupling", std::string("detach")}}},
-    {"falcon1", "lambda ignored", [](const Call& c) { return mapped(c, {"lambda"}, [](double) { return 0.0; }); },
-     "lambda ignored"},
-    {"mesanet", "lambda twice", [](const Call& c) { return mapped(c, {"lambda"}, [](double x) { return 2 * x; }); },
-     "lambda doubled"},
-    {"value_averaging", "o a token early",
-     [](const Call& c) { return healthy_but(c, [](Answer& a) { held_out::edit(a.outputs, {"o"}, advance); }); },
-     "a token early"},
+const std::map<std::string, double (*)(double)> functions = {
+    {"sigmoid", sigmoid},
+    {"slope of the sigmoid", [](double x) { return sigmoid(x) * (1 - sigmoid(x)); }},
+    {"x (1 - x)", [](double x) { return x * (1 - x); }},
+    {"exp", [](double x) { return std::exp(x); }},
+    {"1 - exp", [](double x) { return -std::expm1(x); }},
+    {"log(1 + x)", [](double x) { return std::log(std::max(1 + x, 1e-30)); }},
+    {"at least -0.1", [](double x) { return std::max(x, -0.1); }},
 };
+
+double squares_of(held_out::Values row) { return std::inner_product(row.begin(), row.end(), row.begin(), 0.0); }
+void divide(held_out::Values row, double by) {
+  for (double& x : row) x /= by;
+}
+const std::map<std::string, void (*)(held_out::Values)> of_rows = {
+    {"over its length", [](held_out::Values row) { divide(row, std::sqrt(squares_of(row))); }},
+    {"over its root mean square",
+     [](held_out::Values row) { divide(row, std::sqrt(squares_of(row) / static_cast<double>(row.size()))); }},
+    {"the mean of its row",
+     [](held_out::Values row) {
+       std::ranges::fill(row, std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size()));
+     }},
+};
+
+/// Calls f(place, number) for all.
+template <class F>
+void each_number(Array& a, F f) {
+  held_out::each_row(a, [&](int h, int t, held_out::Values row) {
+    for (std::size_t c = 0; c < row.size(); ++c) f(Place{h, t, static_cast<int>(c)}, row[c]);
+  });
+}
+Array read_by(const std::string& reading, const Array& a) {
+  const Place n{a.shape[0], a.shape[1], a.shape.size() > 2 ? a.shape[2] : 1};
+  Array read = a;
+  each_number(read, [&](Place at, double& x) {
+    const Place from = readings.at(reading)(at, n);
+    x = from.t < 0 || from.t >= n.t ? 0 : number_at(a, from.h, from.t, from.c);
+  });
+  return read;
+}
+
+/// Changes one of these arrays as a step [which, how, ...] says.
+void change(Arrays& arrays, Array& a, const Json& step, const Problem& given) {
+  const auto how = step.at(1).get<std::string>();
+  const auto word = [&](std::size_t i) { return i < step.size() ? step.at(i).get<std::string>() : std::string(); };
+  if (how == "exchanged with") return std::swap(a, arrays.at(word(2)));
+  if (how == "is" && step.at(2).is_number()) return held_out::fill(a, step.at(2).get<double>());
+  if (how == "is") return void(a = arrays.at(word(2)));
+  if (how == "times" && step.at(2).is_number() && step.size() == 3)
+    return held_out::multiply(a, step.at(2).get<double>());
+  if (how == "times" && step.at(2).is_number())
+    return each_number(a, [&](Place at, double& x) { x *= conditions.at(word(3))(at) ? step.at(2).get<double>() : 1; });
+  if (how == "and" || how == "and that" || how == "less that") {
+    const Array other = how == "and" ? arrays.at(word(2)) : read_by(word(2), a);
+    for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] += how == "less that" ? -other.data[i] : other.data[i];
+  } else if (how == "times") {  // a function of an input, which may have one number for a row
+    const std::vector<double>& of = given.inputs.at(word(3)).data;
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      a.data[i] *= functions.at(word(2))(of[i * of.size() / a.data.size()]);
+  } else if (readings.contains(how)) {
+    a = read_by(how, a);
+  } else if (functions.contains(how)) {
+    std::ranges::transform(a.data, a.data.begin(), functions.at(how));
+  } else {
+    held_out::each_row(a, [&](int, int, held_out::Values row) { of_rows.at(how)(row); });
+  }
+}
+/// Those of a row's steps that are about arrays of that kind.
+void change_all(Arrays& arrays, const std::string& kind, const Json& row, const Problem& given) {
+  for (const Json& step : row.value("steps", Json::array())) {
+    std::istringstream words(step.at(0).get<std::string>());
+    std::string word;
+    if (words >> word; word != kind) continue;
+    while (words >> word) change(arrays, arrays.at(word), step, given);
+  }
+}
+
+/// Every head with the decay that its own number has in a call of all.
+Answer with_decays_by_number(const Call& call) {
+  Answer answer = call.healthy();
+  for (int h = 1; h < answer.outputs.at("o").shape[0]; ++h) {
+    Answer other = call.with([&](Problem& p) { p.params["head"] = long{h}; });
+    for (auto& [name, array] : answer.outputs)
+      std::ranges::copy(held_out::head_of(other.outputs.at(name), h), held_out::head_of(array, h).begin());
+  }
+  return answer;
+}
+
+Answer answer_of_row(const Call& call, const Json& row) {
+  if (!row.contains("steps") && !row.contains("with")) return with_decays_by_number(call);
+  Answer answer = call.with([&](Problem& p) {
+    for (const auto& [name, value] : params_from(Json{{"params", row.value("with", Json::object())}}))
+      p.params[name] = value;
+    change_all(p.inputs, "input", row, call.problem);
+    change_all(p.cotangents, "cotangent", row, call.problem);
+  });
+  if (row.contains("taken")) {
+    Answer healthy = call.healthy();
+    for (const Json& name : row.at("taken")) std::swap(healthy.gradients.at(name), answer.gradients.at(name));
+    return healthy;
+  }
+  change_all(answer.outputs, "output", row, call.problem);
+  change_all(answer.gradients, "gradient", row, call.problem);
+  return answer;
+}
+
+/// The rows of one list, each with its bench and its answer.
+template <class F>
+void for_mistakes(const char* list, F f) {
+  const Json rows = test_table("judge/mistakes.json").at(list);
+  for (const Json& row : rows) {
+    const Bench& bench = bench_for(row.at("room").get<std::string>(), params_from(row));
+    f(row, bench, answer_of_row(bench.call(), row));
+  }
+}
 
 TEST(Causes, name_mistakes) {
   int named = 0, tried = 0;
-  std::set<std::string> rooms;
-  std::map<std::string, Bench> benches;
-  for (const Mistake& m : mistakes) {
-    const Room& room = listed_room(m.room);
-    const KernelForm& form = find_kernels(kernel_rooms(), m.room)->forms.front();
-    const std::string key = m.room + flags_of(m.params);
-    auto at = benches.find(key);
-    if (at == benches.end()) at = benches.emplace(key, bench_of(room, form, spec_of(room, form, m.params))).first;
-    const Told told = told_of(at->second, m.run(at->second.call()));
-    const bool right =
-        !told.causes.list.empty() && told.causes.list.front().sentence(false).find(m.named) != std::string::npos;
-    ++tried, named += right ? 1 : 0, rooms.insert(m.room);
+  std::set<std::string_view> rooms;
+  for_mistakes("first", [&](const Json& row, const Bench& bench, const Answer& answer) {
+    const Told told = told_of(bench, answer);
+    const bool right = !told.causes.list.empty() && told.causes.list.front().sentence(false).find(
+                                                        row.at("named").get<std::string>()) != std::string::npos;
+    ++tried, named += right ? 1 : 0, rooms.insert(bench.room.name);
     if (!right || are_seconds_asked_for())
-      std::cout << (right ? "      " : "MISS  ") << m.room << ' ' << m.name << (told.fails ? "" : " (passes)") << ": "
-                << told.text() << (told.first ? " | " + told.first->sentence : "") << '\n';
-  }
+      std::cout << (right ? "      " : "MISS  ") << bench.room.name << ' ' << row.at("mistake")
+                << (told.fails ? "" : " (passes)") << ": " << told.text()
+                << (told.first ? " | " + told.first->sentence : "") << '\n';
+  });
   std::cout << named << " of " << tried << " mistakes in " << rooms.size() << " mechanisms named\n";
   EXPECT_GE(tried, 40);
   EXPECT_GE(rooms.size(), 10U);
   EXPECT_GE(named, (95 * tried + 99) / 100);
+}
+
+TEST(Causes, name_what_is_read_or_written_elsewhere) {
+  for_mistakes("said", [](const Json& row, const Bench& bench, const Answer& answer) {
+    SCOPED_TRACE(row.dump());
+    for (const Json& named : row.at("named")) expect_named(bench, answer, named.get<std::string>());
+  });
 }
 
 /// The right names of each mutant, words that a sentence on it has. In value averaging those of dv_without_later_reads
@@ -441,17 +322,8 @@ TEST(Causes, give_mutants_no_wrong_name) {
 
 // ---- silence, and where it begins ----
 
-const Bench& gated_deltanet() {
-  static const Bench bench = [] {
-    const Room& room = listed_room("gated_deltanet");
-    const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
-    return bench_of(room, form, spec_of(room, form));
-  }();
-  return bench;
-}
-
 TEST(Causes, say_nothing_of_what_passes_and_of_noise) {
-  const Bench& bench = gated_deltanet();
+  const Bench& bench = bench_for("gated_deltanet");
   Answer answer = bench.call().healthy();
   EXPECT_TRUE(told_of(bench, answer).causes.list.empty());
   EXPECT_FALSE(told_of(bench, answer).first);
@@ -466,10 +338,10 @@ TEST(Causes, say_nothing_of_what_passes_and_of_noise) {
 }
 
 TEST(Causes, are_told_apart_where_there_are_two) {
-  const Bench& bench = gated_deltanet();
-  Answer answer = with_param(bench.call(), "scale", 1);
+  const Bench& bench = bench_for("gated_deltanet");
+  Answer answer = bench.call().with([](Problem& p) { held_out::set_number(p, "scale", 1); });
   answer.outputs.at("final_state") = bench.call().healthy().outputs.at("final_state");
-  multiply(answer.outputs, "final_state", -1);
+  held_out::multiply(answer.outputs.at("final_state"), -1);
   const Told told = told_of(bench, answer);
   ASSERT_EQ(told.causes.list.size(), 2U) << told.text();
   EXPECT_NE(told.causes.list[0].what.find("scale missing"), std::string::npos) << told.text();
@@ -478,32 +350,12 @@ TEST(Causes, are_told_apart_where_there_are_two) {
   EXPECT_TRUE(told.causes.unexplained.empty());
 }
 
-TEST(Causes, are_named_together_where_one_tensor_has_both) {
-  const Bench& bench = gated_deltanet();
-  const Answer answer = bench.call().with([](Problem& p) {
-    held_out::set_number(p, "scale", 1);
-    for (double& b : p.inputs.at("beta").data) b *= 2;
-  });
-  const std::string said = told_of(bench, answer).text();
-  expect_said(said, "scale missing");
-  expect_said(said, "beta doubled");
-}
-
-/// Where other heads are right, a sign still says more than a number for every row.
-TEST(Causes, say_the_sign_of_a_head) {
-  const Bench& bench = gated_deltanet();
-  Answer answer = bench.call().healthy();
-  std::vector<double>& d_q = answer.gradients.at("q").data;
-  for (std::size_t i = d_q.size() / 2; i < d_q.size(); ++i) d_q[i] *= -1;
-  expect_named(bench, answer, "the sign reversed in key/value head 1");
-}
-
 TEST(Causes, begin_with_the_first_output) {
-  const Bench& bench = gated_deltanet();
+  const Bench& bench = bench_for("gated_deltanet");
   Answer answer = bench.call().healthy();
   for (int t = 30; t < fault_length; ++t)
     for (double& x : held_out::row_of(answer.outputs.at("o"), 1, t)) x *= 1.5;
-  multiply(answer.gradients, "q", 2);
+  held_out::multiply(answer.gradients.at("q"), 2);
   const Told told = told_of(bench, answer);
   ASSERT_TRUE(told.first);
   EXPECT_EQ(told.first->tensor, "o");
@@ -513,7 +365,7 @@ TEST(Causes, begin_with_the_first_output) {
   EXPECT_EQ(told.causes.list.front().where, " in head 1 of 4 from token 30 on");
 
   Answer backward = bench.call().healthy();
-  multiply(backward.gradients, "q", 2);
+  held_out::multiply(backward.gradients.at("q"), 2);
   EXPECT_EQ(told_of(bench, backward).first->sentence,
             "d_q is wrong from token 42 back, in all key/value heads; every output passes");
 }
@@ -522,14 +374,9 @@ TEST(Causes, begin_with_the_first_output) {
 /// multiplications no convention is tried.
 Causes causes_of_one(const Problem& problem, const std::string& name, const Array& truth,
                      const std::vector<double>& sigma, const std::vector<double>& got, double multiplications) {
-  Expected e;
-  e.shape = truth.shape, e.sigma = sigma;
-  for (const double x : truth.data) e.value.push_back({x, 0});
-  e.bound.assign(sigma.size(), 0), e.reach.assign(sigma.size(), element_sigmas);
+  const Expected e = known_to(truth, sigma);
   const std::vector<Suspect> suspects = {{name, truth.shape, &e, &got, true}};
-  Effort effort;
-  effort.multiplications = multiplications;
-  return causes_of(listed_room(problem.mechanism), problem, 1, suspects, effort);
+  return causes_of(listed_room(problem.mechanism), problem, 1, suspects, {.multiplications = multiplications});
 }
 Problem problem_of(const char* mechanism, int T, int d) {
   return listed_room(mechanism).make({.mechanism = mechanism, .shape = {1, T, 1, 0, d, d, 0}});
@@ -583,27 +430,63 @@ TEST(Causes, name_sums_that_end_with_their_chunk) {
 
 /// On problems too large to be answered often, a part is.
 TEST(Causes, are_found_in_parts_of_large_problems) {
-  const Bench& bench = gated_deltanet();
-  const Answer answer = mapped(bench.call(), {"log_decay"}, [](double g) { return g * ln2; });
+  const Bench& bench = bench_for("gated_deltanet");
+  const Answer answer =
+      bench.call().with([](Problem& p) { held_out::multiply(p.inputs.at("log_decay"), std::numbers::ln2); });
   const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);
-  std::vector<Suspect> suspects;
-  for (std::size_t t = 0; t < got.size(); ++t)
-    suspects.push_back({got[t].first, bench.expectation.tensors[t].second.shape, &bench.expectation.tensors[t].second,
-                        &got[t].second,
-                        judge(bench.expectation.tensors[t].second, got[t].second).verdict == Verdict::fail});
+  const std::vector<Suspect> suspects = suspects_of(bench, got);
   // Enough for all conventions on all heads, on one group of them, on its outputs alone, and for none.
+  const auto causes = [&](double multiplications) {
+    return causes_of(bench.room, bench.problem, 1, suspects, {.multiplications = multiplications});
+  };
   for (const double multiplications : {1e9, 5e7, 2e7}) {
-    Effort effort;
-    effort.multiplications = multiplications;
-    const Causes causes = causes_of(bench.room, bench.problem, 1, suspects, effort);
-    ASSERT_FALSE(causes.list.empty()) << multiplications;
-    EXPECT_NE(causes.list.front().what.find("log_decay taken as log2"), std::string::npos) << causes.list.front().what;
+    const Causes found = causes(multiplications);
+    ASSERT_FALSE(found.list.empty()) << multiplications;
+    expect_said(found.list.front().what, "log_decay taken as log2");
   }
-  Effort none;
-  none.multiplications = 1;
-  const Causes causes = causes_of(bench.room, bench.problem, 1, suspects, none);
-  EXPECT_TRUE(causes.list.empty());
-  EXPECT_FALSE(causes.all_tried);
+  EXPECT_TRUE(causes(1).list.empty());
+  EXPECT_FALSE(causes(1).all_tried);
+}
+
+TEST(Causes, name_no_number_that_leaves_a_hundredth) {
+  const Bench& bench = bench_for("gated_deltanet");
+  Answer answer = bench.call().healthy();
+  std::vector<double>& o = answer.outputs.at("o").data;
+  for (std::size_t i = 0; i < o.size(); ++i) o[i] *= i % 2 == 0 ? 1.47 : 1.53;  // 99.6% is 1.5 times
+  EXPECT_EQ(told_of(bench, answer).text().find("times the right values"), std::string::npos);
+}
+
+TEST(Causes, name_a_number_that_is_its_neighbours) {
+  const Bench& bench = bench_for("gated_deltanet");
+  Answer answer = bench.call().healthy();
+  std::vector<double>& o = answer.outputs.at("o").data;
+  const auto V = static_cast<std::size_t>(answer.outputs.at("o").shape[2]);
+  std::size_t most = 1;  // the number that differs most from the one before it
+  for (std::size_t i = 1; i < o.size(); ++i)
+    if (i % V != 0 && std::abs(o[i] - o[i - 1]) > std::abs(o[most] - o[most - 1])) most = i;
+  o[most] = o[most - 1];
+  expect_named(bench, answer, "one number that is the previous column's");
+}
+
+/// Of heads that have keys and queries of their own, two of each are added up.
+TEST(Causes, name_gradients_summed_over_other_heads) {
+  const Bench& bench = bench_for("mamba2");
+  Problem apart = bench.problem;
+  for (const char* name : {"q", "k"}) {
+    Array& x = apart.inputs.at(name);
+    Array given = x;
+    x.shape[0] *= 2, x.data.clear();
+    for (int h = 0; h < x.shape[0]; ++h) {
+      const held_out::Values head = held_out::head_of(given, h / 2);
+      x.data.insert(x.data.end(), head.begin(), head.end());
+    }
+  }
+  const std::vector<double> parts = hypotheses::answer_of(bench.room, apart).at("d_k").data;
+  Answer answer = bench.call().healthy();
+  std::vector<double>& d_k = answer.gradients.at("k").data;
+  ASSERT_EQ(parts.size(), 2 * d_k.size());
+  for (std::size_t i = 0; i < d_k.size(); ++i) d_k[i] = parts[i] + parts[i + d_k.size()];
+  expect_named(bench, answer, "summed over heads h mod H_kv");
 }
 
 }  // namespace

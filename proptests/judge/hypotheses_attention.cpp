@@ -15,6 +15,7 @@ namespace assay {
 namespace {
 
 constexpr int tile = 16;
+constexpr const char* softmax = "softmax_attention";
 
 std::size_t at(int j) { return static_cast<std::size_t>(j); }
 
@@ -79,11 +80,11 @@ void attend(const Problem& p, const Kernel& kernel, Answer& answer) {
   answer.gradients.at("q") = d_q, answer.gradients.at("k") = d_k, answer.gradients.at("v") = d_v;
 }
 
-/// The usual case, or with as many dimensions of values as of keys.
-const Bench& bench_with(const char* room, bool square) {
-  if (!square) return bench_for(room);
+/// The usual case of a room; "square" is softmax attention with as many dimensions of values as of keys.
+const Bench& bench_of_case(const std::string& name) {
+  if (name != "square") return bench_for(name);
   static const Bench bench = [] {
-    const Bench& usual = bench_for("softmax_attention");
+    const Bench& usual = bench_for(softmax);
     CaseSpec spec = usual.spec;
     spec.shape.key_dim = spec.shape.value_dim = 16;
     return bench_of(usual.room, usual.form, spec);
@@ -116,57 +117,43 @@ double without_the_probes_mean(const Query& query, int j) {
 }
 
 struct AttentionCase {
-  const char* room;
-  bool square;
-  const char* tensor;
+  const char *name, *tensor;
   Kernel kernel;
   const char* named;
 };
 const AttentionCase attention_cases[] = {
-    {"softmax_attention",
-     false,
-     "o",
-     {.weight = weight_of_its_tile},
-     "not rescaled when the maximum grows (tiles of 16)"},
-    {"softmax_attention",
-     false,
+    {softmax, "o", {.weight = weight_of_its_tile}, "not rescaled when the maximum grows (tiles of 16)"},
+    {softmax,
      "o",
      {.counted = weight_of_its_tile},
-     "the row's sum of earlier tiles not rescaled when the maximum grows (tiles of 16)"},
-    {"softmax_attention",
-     true,
-     "o",
-     {.counted = two_keys_and_later_tiles},
-     "every row the right one times a number of its own"},
-    {"softmax_attention", false, "d_v", {.of_values = weight_of}, "d_v of weights that were not divided by their sum"},
-    {"softmax_attention", false, "d_q", {.of_scores = last_tile_alone}, "d_q of the last tile of keys alone"},
-    {"softmax_attention",
-     false,
-     "d_q",
-     {.of_scores = first_tile_twice},
-     "what the first tile of keys owes d_q added twice (tiles of 16)"},
-    {"softmax_attention", true, "d_q", {.of_scores = without_delta}, "missing from the scores' gradient in d_q"},
-    {"softmax_attention", true, "d_k", {.of_scores = without_delta}, "missing from the scores' gradient in d_k"},
-    {"parallax", false, "o", {.weight = without_the_probes_mean}, "the mean of the probe's scores missing"},
-    {"parallax", false, "d_v", {}, "d_v of the softmax weights"},
+     "sum of earlier tiles not rescaled when the maximum grows (tiles of 16)"},
+    {"square", "o", {.counted = two_keys_and_later_tiles}, "every row the right one times a number of its own"},
+    {softmax, "d_v", {.of_values = weight_of}, "d_v of weights that were not divided by their sum"},
+    {softmax, "d_q", {.of_scores = last_tile_alone}, "d_q of the last tile of keys alone"},
+    {softmax, "d_q", {.of_scores = first_tile_twice}, "what the first tile of keys owes d_q added twice (tiles of 16)"},
+    {"square", "d_q", {.of_scores = without_delta}, "missing from the scores' gradient in d_q"},
+    {"square", "d_k", {.of_scores = without_delta}, "missing from the scores' gradient in d_k"},
+    {"parallax", "o", {.weight = without_the_probes_mean}, "the mean of the probe's scores missing"},
+    {"parallax", "d_v", {}, "d_v of the softmax weights"},
 };
 
 TEST(CausesInAttention, name_mistakes_of_tiles_and_probes) {
   for (const AttentionCase& c : attention_cases) {
-    expect_said(told_of_one(bench_with(c.room, c.square), c.kernel, c.tensor).text(), c.named);
+    SCOPED_TRACE(text(c.name, ' ', c.tensor));
+    expect_said(told_of_one(bench_of_case(c.name), c.kernel, c.tensor).text(), c.named);
   }
 }
 
 TEST(CausesInAttention, know_the_right_kernel) {
-  for (const bool square : {false, true})
+  for (const char* name : {softmax, "square"})
     for (const char* tensor : {"o", "d_q", "d_k", "d_v"}) {
-      const Told told = told_of_one(bench_with("softmax_attention", square), {}, tensor);
-      EXPECT_FALSE(told.fails) << tensor << ": " << told.text();
+      const Told told = told_of_one(bench_of_case(name), {}, tensor);
+      EXPECT_FALSE(told.fails) << name << ' ' << tensor << ": " << told.text();
     }
 }
 
 TEST(CausesInAttention, name_another_number_in_each_row) {
-  const Bench& bench = bench_for("softmax_attention");
+  const Bench& bench = bench_for(softmax);
   Answer answer = bench.call().healthy(), wrong = answer;
   const auto of_thirds = [](const Query& query, int j, double dp, double delta) {
     return share_of(query, j) * (dp - (query.t % 3) * delta);
@@ -178,7 +165,7 @@ TEST(CausesInAttention, name_another_number_in_each_row) {
 
 /// Neither explains o by itself, and a form by tiles asks no room: it must be the room.
 TEST(CausesInAttention, name_a_slip_of_tiles_beside_another_convention) {
-  const Bench& bench = bench_for("softmax_attention");
+  const Bench& bench = bench_for(softmax);
   Answer answer = bench.call().healthy();
   const Arrays& inputs = bench.problem.inputs;
   const Array &q = inputs.at("q"), &k = inputs.at("k"), &v = inputs.at("v");
@@ -201,7 +188,7 @@ TEST(CausesInAttention, do_not_name_what_other_tensors_contradict) {
   const auto off_the_diagonal = [](const Query& query, int j) {
     return query.t / tile == j / tile ? 0 : share_of(query, j);
   };
-  const std::string said = told_of_one(bench_for("softmax_attention"), {.of_values = off_the_diagonal}, "d_v").text();
+  const std::string said = told_of_one(bench_for(softmax), {.of_values = off_the_diagonal}, "d_v").text();
   EXPECT_EQ(said.find("looks like d_k and d_v"), std::string::npos) << said;
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "judge/hypotheses/scene.hpp"
@@ -19,36 +19,36 @@ namespace {
 
 constexpr int chunk = 16;
 
-std::string said_of(const Bench& bench, const Answer& answer) { return told_of(bench, answer).text(); }
+/// A factor c beta^b decay^d. Decays are between tokens of a chunk, or since its start.
+struct Factor {
+  double c = 1, b = 0, d = 1;
+  double operator()(double beta, double decay) const { return c * std::pow(beta, b) * std::pow(decay, d); }
+  double operator()(double decay) const { return c * std::pow(decay, d); }
+};
+constexpr Factor none{0}, undecayed{1, 0, 0};
 
-/// U = (I + A)^-1 (beta (V - K S)), with the matrices written out, of which a case makes one otherwise. Decays are
-/// between tokens of a chunk, or since its start.
+/// U = (I + A)^-1 (beta (V - K S)), with the matrices written out, of which a case makes one otherwise.
 struct WrongChunks {
-  using Gated = std::function<double(double beta, double decay)>;
-  using Decayed = std::function<double(double decay)>;
-  Gated A = [](double beta, double decay) { return beta * decay; };
-  Gated read = A;  ///< K S in the error
-  Decayed scores = [](double decay) { return decay; };
-  Decayed from = scores;  ///< of the chunk's state in o
-  Decayed tail = scores;  ///< to the chunk's end
-  Decayed end = scores;   ///< of the state, to the next chunk
+  Factor A = {1, 1};
+  Factor read = {1, 1};                      ///< K S in the error
+  Factor scores = {}, from = {}, tail = {};  ///< in o of the chunk's tokens, and of its state; to the chunk's end
+  Factor end = {};                           ///< of the state, to the next chunk
   bool inverts = true, stale = false, adds = true, carried = true, first_gate = true, last_write = true;
   bool first_write = true, anew = true;  ///< anew: sums of log decays, in each chunk
   bool joined = true;                    ///< whether A has products between the halves of a chunk
   bool tail_reads = true;                ///< whether the error of the last, partial chunk reads its state
   int first_kept = 0;                    ///< the first token whose write joins the state
   double half_keys = 1;                  ///< the share of the key dimensions that get writes
+  int size = chunk;
 };
 
-/// The chunks of a scalar-gated linear attention: nothing is predicted.
-WrongChunks linear() {
-  WrongChunks w;
-  w.A = w.read = [](double, double) { return 0.0; };
-  return w;
-}
-
 /// o and final_state of gated_deltanet, and of mamba2, whose beta is 1.
-void answer_wrongly(const Problem& p, const WrongChunks& w, Arrays& outputs) {
+Answer answer_by(const Bench& bench, WrongChunks w) {
+  const Problem& p = bench.problem;
+  const int chunk = w.size;
+  if (!p.inputs.contains("beta")) w.A = w.read = none;  // nothing is predicted
+  Answer answer = bench.call().healthy();
+  Arrays& outputs = answer.outputs;
   const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v"), &g = p.inputs.at("log_decay");
   const int H = v.shape[0], T = v.shape[1], K = q.shape[2], V = v.shape[2], group = H / q.shape[0];
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
@@ -107,66 +107,49 @@ void answer_wrongly(const Problem& p, const WrongChunks& w, Arrays& outputs) {
     }
     std::copy(S.data.begin(), S.data.end(), outputs.at("final_state").data.begin() + h * K * V);
   }
+  return answer;
 }
 
 struct ChunkCase {
   const char* room;
-  std::function<void(WrongChunks&, double scale)> change;
-  const char* named;
+  WrongChunks wrong;
+  std::string named;
 };
+/// The scale of both is 1/4.
 const ChunkCase chunk_cases[] = {
-    {"mamba2", [](auto& w, double scale) { w.scores = [scale](double decay) { return scale * decay; }; },
-     "same chunk add to o multiplied by the scale twice (chunks of 16)"},
-    {"mamba2", [](auto& w, double scale) { w.scores = [scale](double decay) { return decay / scale; }; },
-     "same chunk add to o without its scale (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.scores = [](double) { return 0.0; }; },
-     "same chunk add to o missing (chunks of 16)"},
-    {"mamba2", [](auto& w, double scale) { w.from = [scale](double decay) { return scale * decay; }; },
-     "reads from the chunk's state multiplied by the scale twice (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.from = [](double) { return 0.0; }; },
-     "reads from the chunk's state missing (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.from = [](double) { return 1.0; }; },
-     "reads from the chunk's state not decayed (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.stale = true; }, "the state of the chunk before its own (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.end = [](double) { return 1.0; }; },
-     "not decayed from chunk to chunk (chunks of 16)"},
-    {"mamba2", [](auto& w, double) { w.carried = false; }, "not carried from chunk to chunk (chunks of 16)"},
-    {"gated_deltanet", [](auto& w, double) { w.A = [](double beta, double) { return beta; }; },
-     "the products of keys (A) not decayed"},
-    {"gated_deltanet", [](auto& w, double) { w.A = [](double, double decay) { return decay; }; },
-     "the products of keys (A) without beta"},
-    {"gated_deltanet", [](auto& w, double) { w.A = [](double beta, double decay) { return -beta * decay; }; },
-     "(A) with the wrong sign"},
-    {"gated_deltanet", [](auto& w, double) { w.A = [](double, double) { return 0.0; }; }, "(A) missing"},
-    {"gated_deltanet", [](auto& w, double) { w.inverts = false; }, "I - A for the inverse of I + A"},
-    {"gated_deltanet", [](auto& w, double) { w.read = [](double beta, double) { return beta; }; },
-     "what the error reads from the chunk's state not decayed"},
-    {"gated_deltanet", [](auto& w, double) { w.read = [](double, double decay) { return decay; }; },
-     "what the error reads from the chunk's state without beta"},
-    {"gated_deltanet", [](auto& w, double) { w.read = [](double, double) { return 0.0; }; },
-     "what the error reads from the chunk's state missing"},
-    {"gated_deltanet", [](auto& w, double) { w.scores = [](double) { return 1.0; }; },
-     "what tokens of the same chunk add to o not decayed"},
-    {"gated_deltanet", [](auto& w, double) { w.tail = [](double) { return 1.0; }; }, "writes not decayed to its end"},
-    {"gated_deltanet", [](auto& w, double) { w.stale = true; }, "error and o reading the state of the chunk before"},
-    {"gated_deltanet", [](auto& w, double) { w.adds = false; }, "the state overwritten by each chunk's writes"},
-    {"gated_deltanet", [](auto& w, double) { w.first_gate = false; }, "the decay of each chunk's first token lost"},
-    {"gated_deltanet", [](auto& w, double) { w.last_write = false; },
-     "the last write of each chunk missing from the state"},
-    {"gated_deltanet", [](auto& w, double) { w.first_write = false; },
-     "the first row of each chunk without its own write"},
-    {"gated_deltanet", [](auto& w, double) { w.A = [](double beta, double decay) { return beta * beta * decay; }; },
-     "(A) with beta twice"},
-    {"gated_deltanet", [](auto& w, double) { w.anew = false; }, "sums of log decays not begun anew in each chunk"},
-    {"gated_deltanet", [](auto& w, double) { w.end = [](double decay) { return std::exp2(std::log(decay)); }; },
-     "the state decayed by 2^g, not e^g"},
-    {"gated_deltanet", [](auto& w, double) { w.half_keys = 0.5; },
-     "the second half of the key dimensions of the state without the chunk's"},
-    {"mamba2", [](auto& w, double) { w.scores = [](double decay) { return 1.5 * decay; }; },
-     "what tokens of the same chunk add to o multiplied by 1.5"},
-    {"mamba2", [](auto& w, double) { w.first_kept = 1; }, "the first write of each chunk missing from the state"},
-    {"gated_deltanet", [](auto& w, double) { w.joined = false; },
-     "the inverse of I + A within the halves of a chunk alone"},
+    {"mamba2", {.scores = {0.25}}, "same chunk add to o multiplied by the scale twice (chunks of 16)"},
+    {"mamba2", {.scores = {4}}, "same chunk add to o without its scale (chunks of 16)"},
+    {"mamba2", {.scores = none}, "same chunk add to o missing (chunks of 16)"},
+    {"mamba2", {.from = {0.25}}, "reads from the chunk's state multiplied by the scale twice (chunks of 16)"},
+    {"mamba2", {.from = none}, "reads from the chunk's state missing (chunks of 16)"},
+    {"mamba2", {.from = undecayed}, "reads from the chunk's state not decayed (chunks of 16)"},
+    {"mamba2", {.stale = true}, "the state of the chunk before its own (chunks of 16)"},
+    {"mamba2", {.end = undecayed}, "the state not decayed from chunk to chunk (chunks of 16)"},
+    {"mamba2", {.end = undecayed, .size = 23}, "the state not decayed from chunk to chunk (chunks of 23)"},
+    {"mamba2", {.end = undecayed, .size = 30}, "the state not decayed from chunk to chunk (chunks of 30)"},
+    {"mamba2", {.carried = false}, "not carried from chunk to chunk (chunks of 16)"},
+    {"gated_deltanet", {.A = {1, 1, 0}}, "the products of keys (A) not decayed"},
+    {"gated_deltanet", {.A = {1, 0, 1}}, "the products of keys (A) without beta"},
+    {"gated_deltanet", {.A = {-1, 1, 1}}, "(A) with the wrong sign"},
+    {"gated_deltanet", {.A = none}, "(A) missing"},
+    {"gated_deltanet", {.inverts = false}, "I - A for the inverse of I + A"},
+    {"gated_deltanet", {.read = {1, 1, 0}}, "what the error reads from the chunk's state not decayed"},
+    {"gated_deltanet", {.read = {1, 0, 1}}, "what the error reads from the chunk's state without beta"},
+    {"gated_deltanet", {.read = none}, "what the error reads from the chunk's state missing"},
+    {"gated_deltanet", {.scores = undecayed}, "what tokens of the same chunk add to o not decayed"},
+    {"gated_deltanet", {.tail = undecayed}, "writes not decayed to its end"},
+    {"gated_deltanet", {.stale = true}, "error and o reading the state of the chunk before"},
+    {"gated_deltanet", {.adds = false}, "the state overwritten by each chunk's writes"},
+    {"gated_deltanet", {.first_gate = false}, "the decay of each chunk's first token lost"},
+    {"gated_deltanet", {.last_write = false}, "the last write of each chunk missing from the state"},
+    {"gated_deltanet", {.first_write = false}, "the first row of each chunk without its own write"},
+    {"gated_deltanet", {.A = {1, 2, 1}}, "(A) with beta twice"},
+    {"gated_deltanet", {.anew = false}, "sums of log decays not begun anew in each chunk"},
+    {"gated_deltanet", {.end = {1, 0, std::numbers::ln2}}, "the state decayed by 2^g, not e^g"},
+    {"gated_deltanet", {.half_keys = 0.5}, "the second half of the key dimensions of the state without the chunk's"},
+    {"mamba2", {.scores = {1.5}}, "what tokens of the same chunk add to o multiplied by 1.5"},
+    {"mamba2", {.first_kept = 1}, "the first write of each chunk missing from the state"},
+    {"gated_deltanet", {.joined = false}, "the inverse of I + A within the halves of a chunk alone"},
 };
 
 /// One in three, or more.
@@ -176,60 +159,25 @@ TEST(CausesInBlocks, name_mistakes_in_chunks) {
     for (const ChunkCase& c : chunk_cases) {
       if (!share.takes()) continue;
       const Bench& bench = bench_for(c.room);
-      WrongChunks wrong = c.room == std::string("mamba2") ? linear() : WrongChunks();
-      c.change(wrong, param_of(bench.problem, "scale"));
-      Answer answer = bench.call().healthy();
-      answer_wrongly(bench.problem, wrong, answer.outputs);
-      const std::string said = said_of(bench, answer);
+      SCOPED_TRACE(text(c.room, ": ", c.named));
+      ASSERT_EQ(param_of(bench.problem, "scale"), 0.25);
+      const std::string said = told_of(bench, answer_by(bench, c.wrong)).text();
       expect_said(said, c.named);
-      expect_said(said, "(chunks of 16)");
+      expect_said(said, text("(chunks of ", c.wrong.size, ")"));
     }
 }
 
 TEST(CausesInBlocks, name_what_the_last_chunk_alone_has) {
   const Bench& bench = bench_for("gated_deltanet");
-  WrongChunks wrong;
-  wrong.tail_reads = false;
-  Answer answer = bench.call().healthy();
-  answer_wrongly(bench.problem, wrong, answer.outputs);
-  const std::string said = said_of(bench, answer);  // chunks of 32 end as those of 16 do
-  expect_said(said, "what the error reads from the chunk's state missing (chunks of ");
+  const std::string said = told_of(bench, answer_by(bench, {.tail_reads = false})).text();
+  expect_said(said, "what the error reads from the chunk's state missing (chunks of ");  // those of 32 end as of 16 do
   expect_said(said, ", in the last, partial one alone)");
 }
 
 TEST(CausesInBlocks, know_the_right_kernels) {
   for (const char* room : {"mamba2", "gated_deltanet"}) {
-    const Bench& bench = bench_for(room);
-    Answer answer = bench.call().healthy();
-    answer_wrongly(bench.problem, room == std::string("mamba2") ? linear() : WrongChunks(), answer.outputs);
-    EXPECT_FALSE(told_of(bench, answer).fails) << said_of(bench, answer);
-  }
-}
-
-TEST(CausesInBlocks, name_what_lies_in_the_place_of_others) {
-  const Bench& bench = bench_for("gated_deltanet");
-  const std::pair<std::function<void(Array&)>, const char*> cases[] = {
-      {[](Array& o) {
-         const int T = o.shape[1], V = o.shape[2];
-         for (int h = 0; h < o.shape[0]; ++h)
-           std::swap_ranges(o.data.begin() + (h * T + 4) * V, o.data.begin() + (h * T + 5) * V,
-                            o.data.begin() + (h * T + 5) * V);
-       },
-       "rows permuted (rows 5, 4 in places 4, 5)"},
-      {[](Array& o) {
-         for (std::size_t i = 3; i < o.data.size(); i += static_cast<std::size_t>(o.shape[2]))
-           o.data[i] = o.data[i - 1];
-       },
-       "columns taken from others (columns 2 in places 3)"},
-      {[](Array& o) {
-         for (std::size_t i = 3; i < o.data.size(); i += static_cast<std::size_t>(o.shape[2])) o.data[i] = 0;
-       },
-       "numbers zero: nothing was written there"},
-  };
-  for (const auto& [change, named] : cases) {
-    Answer answer = bench.call().healthy();
-    change(answer.outputs.at("o"));
-    expect_named(bench, answer, named);
+    const Told told = told_of(bench_for(room), answer_by(bench_for(room), {}));
+    EXPECT_FALSE(told.fails) << room << ": " << told.text();
   }
 }
 
@@ -301,7 +249,7 @@ TEST(CausesInChunkGradients, name_what_the_next_state_owes_keys_undecayed) {
   const Bench& bench = bench_for("mamba2");
   Answer answer = bench.call().healthy();
   answer.gradients.at("k") = keys_owed(bench.problem, [](double decay) { return decay; });
-  ASSERT_FALSE(told_of(bench, answer).fails) << said_of(bench, answer);
+  ASSERT_FALSE(told_of(bench, answer).fails) << told_of(bench, answer).text();
   answer.gradients.at("k") = keys_owed(bench.problem, [](double) { return 1.0; });
   expect_named(bench, answer, "what the next state owes d_k not decayed to the chunk's end (chunks of 16)");
 }
@@ -329,7 +277,7 @@ TEST(CausesInChunkGradients, name_gates_that_are_summed_otherwise) {
       d.data[static_cast<std::size_t>(i)] =
           f(right.data[static_cast<std::size_t>(i)], last ? 0 : right.data[static_cast<std::size_t>(i + 1)], last);
     }
-    return said_of(bench, answer);
+    return told_of(bench, answer).text();
   };
   const std::string single = told([](double own, double later, bool) { return own - later; }),
                     without = told([](double, double later, bool) { return later; });

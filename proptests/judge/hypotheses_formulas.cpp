@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,16 +30,9 @@ Problem problem_in(const char* mechanism) {
 /// The cause named for o, which a correct kernel has nearly exactly.
 std::string said_of_o(const Problem& problem, const Array& got) {
   const Array truth = hypotheses::answer_of(listed_room(problem.mechanism), problem).at("o");
-  Expected e;
-  e.shape = truth.shape;
-  for (const double x : truth.data) e.value.push_back({x, 0});
-  e.sigma.assign(truth.data.size(), 0x1p-20), e.bound.assign(truth.data.size(), 0);
-  e.reach.assign(truth.data.size(), element_sigmas);
+  const Expected e = known_to(truth, std::vector<double>(truth.data.size(), 0x1p-20));
   const std::vector<Suspect> suspects = {{"o", truth.shape, &e, &got.data, true}};
-  std::string all;
-  for (const LooksLike& cause : causes_of(listed_room(problem.mechanism), problem, 1, suspects).list)
-    all += cause.sentence(false) + "; ";
-  return all;
+  return sentences(causes_of(listed_room(problem.mechanism), problem, 1, suspects));
 }
 
 /// MesaNet that reads its sums of v k^T by the query itself: nothing is solved.
@@ -116,6 +111,29 @@ TEST(CausesInFormulas, take_steps_towards_a_solution) {
     const double most = off(std::string("solved by 4 steps of conjugate gradients from ") + from);
     EXPECT_GE(most, 0) << from;
     EXPECT_LT(most, 1e-6) << from;
+  }
+}
+
+/// Energies that are means or squares, a factor too much, and a write that decays with the state.
+TEST(CausesInFormulas, include_other_sums_and_factors_of_both_terms) {
+  const Problem p = problem_in("falcon1");
+  const language::Program& program = *arguments::find_mechanism_program("falcon1");
+  const auto answer = [&](const language::Program& of) {
+    return language::answer_in_doubles(language::Mechanism(of), p).outputs.at("o").data;
+  };
+  const std::vector<double> truth = answer(program);
+  for (const std::string kind : {"mean for the sum", "root of it", "as well", "squared", "mul by parameter 5"}) {
+    int other = 0;
+    for (const language::Mutant& mutant : language::further_mutants_of(program, {})) {
+      if (!mutant.what.ends_with(kind)) continue;
+      try {
+        const std::vector<double> o = answer(mutant.program);
+        const auto off = [](double x, double y) { return std::abs(x - y) > 1e-3; };
+        other += std::mismatch(o.begin(), o.end(), truth.begin(), std::not_fn(off)).first == o.end() ? 0 : 1;
+      } catch (const std::exception&) {  // it refuses such numbers
+      }
+    }
+    EXPECT_GT(other, 0) << kind;
   }
 }
 

@@ -2,6 +2,7 @@
 // A kernel's answer to one case, judged, and what is said of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay {
 
@@ -46,13 +48,14 @@ inline CaseSpec spec_of(const Room& room, const KernelForm& form, const Params& 
 }
 
 /// The usual case of a room's first form, made once.
-inline const Bench& bench_for(const char* name) {
+inline const Bench& bench_for(const std::string& name, const Params& params = {}) {
   static std::map<std::string, Bench> benches;
-  auto at = benches.find(name);
+  const std::string key = name + flags_of(params);
+  auto at = benches.find(key);
   if (at == benches.end()) {
     const Room& room = listed_room(name);
     const KernelForm& form = find_kernels(kernel_rooms(), name)->forms.front();
-    at = benches.emplace(name, bench_of(room, form, spec_of(room, form))).first;
+    at = benches.emplace(key, bench_of(room, form, spec_of(room, form, params))).first;
   }
   return at->second;
 }
@@ -74,32 +77,48 @@ inline double param_of(const Problem& problem, const char* name) {
   return std::stod(std::get<std::string>(problem.params.at(name)));
 }
 
+/// What is expected of a tensor that a correct kernel has to `sigma`.
+inline Expected known_to(const Array& truth, const std::vector<double>& sigma) {
+  Expected e;
+  e.shape = truth.shape, e.sigma = sigma;
+  for (const double x : truth.data) e.value.push_back({x, 0});
+  e.bound.assign(sigma.size(), 0), e.reach.assign(sigma.size(), element_sigmas);
+  return e;
+}
+
+inline std::string sentences(const Causes& causes) {
+  std::string all;
+  for (const LooksLike& cause : causes.list) all += cause.sentence(false) + "; ";
+  return all;
+}
+
 struct Told {
   bool fails = false;
   Causes causes;
   std::optional<FirstWrong> first;
 
-  std::string text() const {
-    std::string all;
-    for (const LooksLike& cause : causes.list) all += cause.sentence(false) + "; ";
-    return all;
-  }
+  std::string text() const { return sentences(causes); }
 };
 
 inline void expect_said(const std::string& said, const std::string& named) {
   EXPECT_NE(said.find(named), std::string::npos) << named << "; said: " << said;
 }
 
-inline Told told_of(const Bench& bench, const Answer& answer) {
-  const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);
+/// `got`, in the order of a report, with the verdict on each tensor.
+inline std::vector<Suspect> suspects_of(const Bench& bench, const Named<std::vector<double>>& got) {
   std::vector<Suspect> suspects;
-  Told told;
   for (std::size_t t = 0; t < got.size(); ++t) {
     const Expected& e = bench.expectation.tensors[t].second;
-    const bool fails = judge(e, got[t].second).verdict == Verdict::fail;
-    suspects.push_back({got[t].first, e.shape, &e, &got[t].second, fails});
-    told.fails = told.fails || fails;
+    suspects.push_back({got[t].first, e.shape, &e, &got[t].second, judge(e, got[t].second).verdict == Verdict::fail});
   }
+  return suspects;
+}
+
+inline Told told_of(const Bench& bench, const Answer& answer) {
+  const Named<std::vector<double>> got = in_report_order(answer, bench.expectation);
+  const std::vector<Suspect> suspects = suspects_of(bench, got);
+  Told told;
+  told.fails = std::ranges::any_of(suspects, &Suspect::fails);
   told.causes = causes_of(bench.room, bench.problem, bench.spec.shape.batch, suspects);
   told.first = first_wrong(bench.room, bench.spec.shape.batch, suspects);
   return told;
