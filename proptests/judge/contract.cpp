@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
+#include <iterator>
 #include <regex>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/verdict/judge.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/judge/cases.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -26,8 +26,6 @@ std::vector<const KernelForm*> all_forms() {
     for (const KernelForm& form : room->forms) forms.push_back(&form);
   return forms;
 }
-
-const KernelForm& form_of(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
 
 void expect_equal(const Policy& got, const Policy& want) {
   ASSERT_EQ(got.sites.size, want.sites.size);
@@ -49,16 +47,13 @@ TEST(Contract, of_a_precision_is_its_policy) {
     for (const KernelForm* form : all_forms())
       expect_equal(contract->policy(form->sites), Policy::of(form->sites, precision));
   }
-  // And so to the bit.
-  const KernelForm& form = form_of("gated_deltanet");
-  const Problem problem =
-      listed_room("gated_deltanet").make({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
+  // And so are the answers.
+  const KernelForm& form = first_form("gated_deltanet");
+  const Problem problem = drawn({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
   const KernelUnderTest by_name{&form, Format::bf16, 0, 1, find_contract("bf16")};
   const Answer a = form.run(problem, by_name.policy(), 0),
                b = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
-  for (const auto& [name, array] : a.outputs)
-    for (std::size_t i = 0; i < array.data.size(); ++i)
-      EXPECT_EQ(std::bit_cast<std::uint64_t>(array.data[i]), std::bit_cast<std::uint64_t>(b.outputs.at(name).data[i]));
+  EXPECT_EQ(a.outputs, b.outputs);
 }
 
 TEST(Contract, names_fit_the_kernels_they_are_about) {
@@ -75,14 +70,14 @@ TEST(Contract, names_fit_the_kernels_they_are_about) {
     expect_equal(find_contract("flash_attention")->policy(form.sites), Policy::of(form.sites, Format::bf16));
   // The rules of fla for a delta rule stay away from programs whose W is another one's.
   const Contract& fla = *find_contract("fla");
-  EXPECT_EQ(fla.policy(form_of("gated_deltanet").sites).sites.at("W"), Format::bf16);
-  EXPECT_EQ(fla.policy(form_of("mamba2").sites).sites.at("W"), Format::fp32);
-  EXPECT_EQ(find_contract("bf16_state")->policy(form_of("mdn").sites).sites.at("M"), Format::bf16);
-  EXPECT_EQ(find_contract("bf16_state")->policy(form_of("gated_deltanet").sites).sites.at("M"), Format::fp32);
+  EXPECT_EQ(fla.policy(first_form("gated_deltanet").sites).sites.at("W"), Format::bf16);
+  EXPECT_EQ(fla.policy(first_form("mamba2").sites).sites.at("W"), Format::fp32);
+  EXPECT_EQ(find_contract("bf16_state")->policy(first_form("mdn").sites).sites.at("M"), Format::bf16);
+  EXPECT_EQ(find_contract("bf16_state")->policy(first_form("gated_deltanet").sites).sites.at("M"), Format::fp32);
 }
 
 TEST(Contract, follows_the_precision_of_a_case) {
-  const tile::SiteTable &delta = form_of("gated_deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const tile::SiteTable &delta = first_form("gated_deltanet").sites, &softmax = first_form("softmax_attention").sites;
   const Contract& fla = *find_contract("fla");
   const Contract half = fla.in(Format::fp16), wide = fla.in(Format::fp32);
   EXPECT_EQ(half.name, "fla");
@@ -105,7 +100,7 @@ TEST(Contract, follows_the_precision_of_a_case) {
 }
 
 TEST(Contract, asks_for_nothing_that_is_optional) {
-  const tile::SiteTable &delta = form_of("deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const tile::SiteTable &delta = first_form("deltanet").sites, &softmax = first_form("softmax_attention").sites;
   const Contract c = parse_contract(
       R"({"name": "x", "base": "bf16", "optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"}})",
       "f");
@@ -123,7 +118,7 @@ TEST(Contract, asks_for_nothing_that_is_optional) {
 }
 
 TEST(Contract, may_be_asked_for_in_a_precision) {
-  const tile::SiteTable& delta = form_of("gated_deltanet").sites;
+  const tile::SiteTable& delta = first_form("gated_deltanet").sites;
   for (const auto& [name, precision] : {std::pair("fla/bf16", Format::bf16), std::pair("fla/fp16", Format::fp16),
                                         std::pair("fla/fp32", Format::tf32)}) {
     const Contract contract = contract_from(name);
@@ -138,48 +133,42 @@ TEST(Contract, may_be_asked_for_in_a_precision) {
 }
 
 /// How often sigma of one tensor is larger under another contract, in the median.
-double wider(const char* room, const Problem& problem, const std::string& tensor, const Contract& contract,
-             const Contract& than) {
-  const KernelForm& form = form_of(room);
-  const Oracle oracle = oracle_of(listed_room(room), problem);
-  std::vector<double> ratios;
+double wider(const Problem& problem, const std::string& tensor, const Contract& contract, const Contract& than) {
+  const Oracle oracle = oracle_of(listed_room(problem.mechanism), problem);
   const auto sigmas = [&](const Contract& c) {
-    const KernelUnderTest kernel{&form, c.precision, 0, 1, &c};
+    const KernelUnderTest kernel{&first_form(problem.mechanism), c.precision, 0, 1, &c};
     for (auto& [name, e] : expect(oracle, kernel, problem, default_draws).tensors)
       if (name == tensor) return e.sigma;
     return std::vector<double>();
   };
   const std::vector<double> a = sigmas(contract), b = sigmas(than);
+  std::vector<double> ratios;
   for (std::size_t i = 0; i < a.size(); ++i)
     if (b[i] > 0) ratios.push_back(a[i] / b[i]);
   if (ratios.empty()) return 0;
-  std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
-  return ratios[ratios.size() / 2];
+  const auto median = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), median, ratios.end());
+  return *median;
 }
 
 TEST(Contract, allows_what_is_cut_off_and_no_more) {
-  const Problem problem =
-      listed_room("softmax_attention").make({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
+  const Problem problem = drawn({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
   const Contract cut =
       parse_contract(R"({"name": "cut", "base": "tf32", "rounding": {"operands": "toward_zero"}})", "f");
   const Contract& nearest = *find_contract("tf32");
   EXPECT_FALSE(cut.plain());
   EXPECT_EQ(cut.clauses(), (std::vector<std::string>{"operands may be cut off"}));
-  const KernelForm& form = form_of("softmax_attention");
-  const Oracle oracle = oracle_of(listed_room("softmax_attention"), problem);
+  const KernelForm& form = first_form("softmax_attention");
   Policy policy = Policy::of(form.sites, Format::tf32);
   policy.rounding = Rounding::toward_zero;
-  const Arrays got = flat(form.run(problem, policy, 0));
-  const auto fails = [&](const Contract& contract) {
-    int failing = 0;
-    const KernelUnderTest kernel{&form, Format::tf32, 0, 1, &contract};
-    for (const auto& [name, e] : expect(oracle, kernel, problem, default_draws).tensors)
-      failing += judge(e, got.at(name).data).verdict == Verdict::fail ? 1 : 0;
-    return failing;
+  const Answer got = form.run(problem, policy, 0);
+  const auto failing = [&](const Contract& contract) {
+    const Expectation expectation = expected_on(problem, {&form, Format::tf32, 0, 1, &contract});
+    return failures(judged_tensors(expectation, got));
   };
-  EXPECT_GT(fails(nearest), 0);
-  EXPECT_EQ(fails(cut), 0);
-  EXPECT_LT(wider("softmax_attention", problem, "o", cut, nearest), 4);
+  EXPECT_GT(failing(nearest), 0);
+  EXPECT_EQ(failing(cut), 0);
+  EXPECT_LT(wider(problem, "o", cut, nearest), 4);
   // And a base's mode is taken back.
   const Contract back =
       parse_contract(R"({"name": "x", "base": "fla/fp32", "rounding": {"operands": "nearest_even"}})", "f");
@@ -188,36 +177,35 @@ TEST(Contract, allows_what_is_cut_off_and_no_more) {
 }
 
 TEST(Contract, draws_factors_on_either_operand) {
-  Problem problem = listed_room("mamba2").make({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
+  const Problem problem = drawn({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
   const Contract& plain = *find_contract("bf16");
   const Contract keys = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["k"]})", "f");
   const Contract queries = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["q"]})", "f");
-  EXPECT_GT(wider("mamba2", problem, "final_state", keys, plain), 1.1);
-  EXPECT_LT(wider("mamba2", problem, "final_state", keys, plain), 3);
-  EXPECT_EQ(wider("mamba2", problem, "final_state", queries, plain), 1);  // no query enters it
-  EXPECT_GT(wider("mamba2", problem, "d_initial_state", queries, plain), 1.1);
+  EXPECT_GT(wider(problem, "final_state", keys, plain), 1.1);
+  EXPECT_LT(wider(problem, "final_state", keys, plain), 3);
+  EXPECT_EQ(wider(problem, "final_state", queries, plain), 1);  // no query enters it
+  EXPECT_GT(wider(problem, "d_initial_state", queries, plain), 1.1);
 }
 
 TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
   const auto made = [](int shared) {
-    return listed_room("softmax_attention").make({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
+    return drawn({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
   };
   const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
   const Contract& plain = *find_contract("bf16");
-  EXPECT_GT(wider("softmax_attention", made(1), "d_v", parts, plain), 1.1);
-  EXPECT_EQ(wider("softmax_attention", made(1), "d_q", parts, plain), 1);
-  EXPECT_EQ(wider("softmax_attention", made(1), "o", parts, plain), 1);
-  EXPECT_EQ(wider("softmax_attention", made(0), "d_v", parts, plain), 1);  // heads of their own
+  EXPECT_GT(wider(made(1), "d_v", parts, plain), 1.1);
+  EXPECT_EQ(wider(made(1), "d_q", parts, plain), 1);
+  EXPECT_EQ(wider(made(1), "o", parts, plain), 1);
+  EXPECT_EQ(wider(made(0), "d_v", parts, plain), 1);  // heads of their own
 }
 
 /// The errors that per_query_head adds to two draws are independent: their products cancel, where equal ones add up to
 /// all of the squares.
 TEST(Contract, rounds_what_query_heads_share_anew_in_every_draw) {
-  const Problem problem =
-      listed_room("softmax_attention").make({"softmax_attention", {1, 24, 4, 1, 8, 8, 0}, Format::bf16});
+  const Problem problem = drawn({"softmax_attention", {1, 24, 4, 1, 8, 8, 0}, Format::bf16});
   const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
   const auto drawn = [&](const Contract& contract) {
-    const KernelUnderTest kernel{&form_of("softmax_attention"), Format::bf16, 0, 1, &contract};
+    const KernelUnderTest kernel{&first_form("softmax_attention"), Format::bf16, 0, 1, &contract};
     KernelRuns runs;
     add_runs(runs, kernel, problem, 2);
     return runs.drawn;
@@ -238,7 +226,7 @@ TEST(Contract, rounds_what_query_heads_share_anew_in_every_draw) {
 
 TEST(Contract, says_how_sums_may_be_made) {
   using enum Accumulation;
-  const tile::SiteTable& mamba = form_of("mamba2").sites;
+  const tile::SiteTable& mamba = first_form("mamba2").sites;
   const auto ways = [&](const Contract& c) { return c.accumulations(mamba); };
   EXPECT_EQ(ways(*find_contract("bf16")), (std::vector{exact_blocks, cut_off, one_by_one}));
   EXPECT_EQ(ways(*find_contract("fp32")), std::vector{one_by_one});
@@ -250,13 +238,12 @@ TEST(Contract, says_how_sums_may_be_made) {
   EXPECT_EQ(one.policy(mamba).products, 1);
   EXPECT_FALSE(blocks.plain());
   // A state that is summed token by token is what bf16 allows, and blocks alone do not.
-  const Problem problem =
-      listed_room("linear_attention").make({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
-  EXPECT_GT(wider("linear_attention", problem, "final_state", *find_contract("bf16"), blocks), 1.2);
+  const Problem problem = drawn({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
+  EXPECT_GT(wider(problem, "final_state", *find_contract("bf16"), blocks), 1.2);
   const Contract fp32_units =
       parse_contract(R"({"name": "u", "base": "bf16", "accumulation": ["exact_blocks", "one_by_one"]})", "f");
   const auto witnesses = [&](const Contract& contract) {
-    const KernelUnderTest kernel{&form_of("linear_attention"), Format::bf16, 0, 1, &contract};
+    const KernelUnderTest kernel{&first_form("linear_attention"), Format::bf16, 0, 1, &contract};
     KernelRuns runs;
     add_runs(runs, kernel, problem, 1);
     return runs.witnesses;
@@ -294,7 +281,7 @@ TEST(Contract, is_read_from_json) {
   EXPECT_EQ(c.summary, "two lines");
   EXPECT_EQ(c.precision, Format::bf16);
   EXPECT_FALSE(c.plain());
-  const tile::SiteTable& sites = form_of("gated_deltanet").sites;
+  const tile::SiteTable& sites = first_form("gated_deltanet").sites;
   const Policy policy = c.policy(sites);
   EXPECT_EQ(policy.products, 8);
   EXPECT_EQ(policy.rounding, Rounding::toward_zero);
@@ -313,7 +300,7 @@ TEST(Contract, is_read_from_json) {
 TEST(Contract, refuses_a_kernel_without_its_sites) {
   const Contract c =
       parse_contract(R"({"name": "mine", "base": "bf16", "sites": {"state": "bf16", "Px": "fp32"}})", "f");
-  const tile::SiteTable &delta = form_of("deltanet").sites, &softmax = form_of("softmax_attention").sites;
+  const tile::SiteTable &delta = first_form("deltanet").sites, &softmax = first_form("softmax_attention").sites;
   for (const tile::SiteTable* sites : {&delta, &softmax}) {
     EXPECT_TRUE(c.obstacle(*sites).starts_with("contract mine: the kernel has no site Px; its sites are Q, "))
         << c.obstacle(*sites);
@@ -325,76 +312,58 @@ TEST(Contract, refuses_a_kernel_without_its_sites) {
 
 // ---- what contracts allow
 
+/// A kernel run to nearest under one contract, `runs`, and judged by another.
 struct Kept {
   std::vector<Verdict> verdicts;
   double worst_rms = 0, stall = 0;
-  bool all(Verdict verdict) const {
-    return std::all_of(verdicts.begin(), verdicts.end(), [=](Verdict v) { return v == verdict; });
-  }
-  bool any(Verdict verdict) const { return std::find(verdicts.begin(), verdicts.end(), verdict) != verdicts.end(); }
-};
 
-/// A kernel run to nearest under one contract and judged by another.
-Kept judged(const std::string& room, const Problem& problem, const std::string& runs, const std::string& judges) {
-  const KernelForm& form = form_of(room);
-  const Contract *run = find_contract(runs), *judged_by = find_contract(judges);
-  const Answer got = form.run(problem, KernelUnderTest{&form, run->precision, 0, 1, run}.policy(), 0);
-  const Expectation e = expect(oracle_of(listed_room(room), problem), {&form, judged_by->precision, 0, 1, judged_by},
-                               problem, default_draws);
-  const auto answers = in_report_order(got, e);
-  Kept kept;
-  for (std::size_t t = 0; t < answers.size(); ++t) {
-    const Judgement j = judge(e.tensors[t].second, answers[t].second);
-    kept.verdicts.push_back(j.verdict);
-    kept.worst_rms = std::max(kept.worst_rms, j.rms_z / j.rms_limit);
-    kept.stall = std::max(kept.stall, e.tensors[t].second.stall);
+  Kept(const Problem& problem, const std::string& runs, const std::string& judges) {
+    const KernelForm& form = first_form(problem.mechanism);
+    const Contract *run = find_contract(runs), *by = find_contract(judges);
+    const Expectation e = expected_on(problem, {&form, by->precision, 0, 1, by});
+    const Answer got = form.run(problem, KernelUnderTest{&form, run->precision, 0, 1, run}.policy(), 0);
+    for (const auto& [name, expected, numbers, j] : judged_tensors(e, got)) {
+      verdicts.push_back(j.verdict);
+      worst_rms = std::max(worst_rms, j.rms_z / j.rms_limit), stall = std::max(stall, expected.stall);
+    }
   }
-  return kept;
-}
+  bool any(Verdict verdict) const { return std::ranges::count(verdicts, verdict) > 0; }
+  bool all(Verdict verdict) const { return std::ranges::count(verdicts, verdict) == std::ssize(verdicts); }
+};
 
 /// In a delta rule, sixteen tokens to a rounding of the state are hidden by what operands lose anyhow.
 TEST(Contract, decides_whether_a_state_may_be_kept_in_bf16) {
   for (const auto& [room, narrow] : {std::pair{"deltanet", "bf16_state_per_token"},
                                      {"gated_deltanet", "bf16_state_per_token"},
                                      {"mamba2", "bf16_state"}}) {
-    Problem problem =
-        listed_room(room).make({room, {1, 300, 1, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
-    problem.cotangents.clear();
-    EXPECT_TRUE(judged(room, problem, narrow, narrow).all(Verdict::pass)) << room;
-    EXPECT_TRUE(judged(room, problem, narrow, "bf16").any(Verdict::fail)) << room;
-    EXPECT_TRUE(judged(room, problem, "bf16", narrow).all(Verdict::pass)) << room;
-    EXPECT_EQ(judged(room, problem, narrow, narrow).stall, 0) << room;
+    const Problem problem = drawn_forward({room, {1, 300, 1, 0, 16, 16, 0}, Format::bf16, Style::long_memory, 3, {}});
+    EXPECT_TRUE(Kept(problem, narrow, narrow).all(Verdict::pass)) << room;
+    EXPECT_TRUE(Kept(problem, narrow, "bf16").any(Verdict::fail)) << room;
+    EXPECT_TRUE(Kept(problem, "bf16", narrow).all(Verdict::pass)) << room;
+    EXPECT_EQ(Kept(problem, narrow, narrow).stall, 0) << room;
   }
 }
 
 /// One key, one value and steps of a hundredth: the state creeps towards the value, until a step is less than half a
 /// unit in its last place. There bf16 stalls for good, and random rounding goes on.
-Problem creeping(int tokens) {
-  Problem problem = listed_room("deltanet").make({"deltanet", {1, tokens, 1, 0, 4, 4, 0}, Format::bf16});
-  problem.cotangents.clear();
+TEST(Contract, allows_the_stall_of_a_narrow_state_where_it_allows_the_state) {
+  Problem problem = drawn_forward({"deltanet", {1, 1024, 1, 0, 4, 4, 0}, Format::bf16});
   for (auto& [name, array] : problem.inputs)
     for (std::size_t i = 0; i < array.data.size(); ++i)
       array.data[i] = name == "beta"               ? 0x1p-7
                       : name == "q" || name == "k" ? (i % 4 == 0 ? 1 : 0)
                       : name == "v"                ? 1 + 0x1p-5 * static_cast<double>(i % 4)
                                                    : 0;
-  return problem;
-}
-
-TEST(Contract, allows_the_stall_of_a_narrow_state_where_it_allows_the_state) {
-  const Problem problem = creeping(1024);
-  const Kept kept = judged("deltanet", problem, "bf16_state_per_token", "bf16_state_per_token");
+  const Kept kept(problem, "bf16_state_per_token", "bf16_state_per_token");
   EXPECT_GT(kept.stall, 1);
   EXPECT_FALSE(kept.any(Verdict::fail)) << kept.worst_rms;
-  EXPECT_TRUE(judged("deltanet", problem, "bf16_state_per_token", "bf16").all(Verdict::fail));
+  EXPECT_TRUE(Kept(problem, "bf16_state_per_token", "bf16").all(Verdict::fail));
 }
 
 /// Sums of integers beyond 256 are half way between two numbers of bf16 or on one.
 TEST(Contract, allows_ties) {
-  Problem problem = listed_room("linear_attention")
-                        .make({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
-  problem.cotangents.clear();
-  const Kept kept = judged("linear_attention", problem, "bf16", "bf16");
+  const Problem problem = drawn_forward({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
+  const Kept kept(problem, "bf16", "bf16");
   EXPECT_GT(kept.stall, 1);
   EXPECT_TRUE(kept.all(Verdict::pass)) << kept.worst_rms;
 }
