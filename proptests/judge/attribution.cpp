@@ -11,6 +11,7 @@
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/core/share.hpp"
+#include "proptests/judge/cases.hpp"
 #include "proptests/laws/laws.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -37,11 +38,33 @@ CaseSpec spec_of(const Room& room, const KernelForm& form, Format precision) {
   return spec;
 }
 
-bool fails(const Expectation& expectation, const Named<std::vector<double>>& got) {
-  for (std::size_t t = 0; t < got.size(); ++t)
-    if (judge(expectation.tensors[t].second, got[t].second).verdict == Verdict::fail) return true;
-  return false;
-}
+/// A form in its smallest tile on its case, forward alone where it has no gradients, or is asked to be.
+struct FormOnCase {
+  const Room& room;
+  KernelUnderTest kernel;
+  Problem problem;
+  Expectation expectation = {};
+
+  FormOnCase(std::string_view name, const KernelForm& form, Format precision, bool forward = false)
+      : FormOnCase(form, spec_of(listed_room(name), form, precision), forward) {}
+  FormOnCase(const KernelForm& form, const CaseSpec& spec, bool forward = false)
+      : room(listed_room(spec.mechanism)), kernel{&form, spec.precision, smallest_tile(form), 1}, problem(drawn(spec)) {
+    if (forward || !form.has_gradients) problem.cotangents.clear();
+  }
+  /// An answer in the order of what is expected, which is learnt when it is asked for first.
+  Named<std::vector<double>> in_order(const Answer& answer) {
+    if (expectation.tensors.empty()) expectation = expect(oracle_of(room, problem), kernel, problem, 12);
+    return in_report_order(answer, expectation);
+  }
+  /// That of a kernel with this site in another format, which sums so many products at once.
+  Named<std::vector<double>> with_site(std::string_view site, Format format, int products, int tile) {
+    Policy policy = kernel.policy();
+    policy.sites = policy.sites.with(site, format), policy.products = products;
+    return in_order(kernel.form->run(problem, policy, tile));
+  }
+  bool fails(const Named<std::vector<double>>& got) const { return failures(judged_tensors(expectation, got)) > 0; }
+  Explanations why(const Named<std::vector<double>>& got) const { return explain(expectation, got, kernel, problem); }
+};
 
 /// Every form's contributions add up to the squared error of all sites at once, within a fifth, in every tensor that is
 /// large enough for a mean.
@@ -54,16 +77,12 @@ TEST(Attribution, contributions_add_up) {
         for (const Format precision : {Format::fp32, Format::bf16}) {
           // A solver that stops where nothing is left to gain does other steps when other sites round.
           if (!form.unstable.empty() || form.iterative || !share.takes()) continue;
-          const Room& room = listed_room(kernels->name);
-          Problem problem = room.make(spec_of(room, form, precision));
-          if (!form.has_gradients) problem.cotangents.clear();
-          const KernelUnderTest kernel{&form, precision, smallest_tile(form), 1};
-          const Answer shape = form.run(problem, kernel.policy(), kernel.tile);
-          for (const auto& [name, c] : contributions_of(kernel, problem, 6)) {
-            const Array& array = name.starts_with("d_") ? shape.gradients.at(name.substr(2)) : shape.outputs.at(name);
-            if (array.count() < 500 || c.sites.empty()) continue;
+          const FormOnCase trial(kernels->name, form, precision);
+          const Arrays shape = flat(form.run(trial.problem, trial.kernel.policy(), trial.kernel.tile));
+          for (const auto& [name, c] : contributions_of(trial.kernel, trial.problem, 6)) {
+            if (shape.at(name).count() < 500 || c.sites.empty()) continue;
             farthest = std::max(farthest, std::fabs(c.sum - 1));
-            EXPECT_NEAR(c.sum, 1, 0.2) << room.name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
+            EXPECT_NEAR(c.sum, 1, 0.2) << kernels->name << ' ' << form.name << ' ' << name_of(precision) << ' ' << name;
             EXPECT_GE(c.sites.front().share, c.sites.back().share);
           }
         }
@@ -78,52 +97,33 @@ struct Score {
 
 /// Each site of a form, in a narrower format, in a kernel that sums in another order (but for fp32, which rounds every
 /// product) and, with `other_tile`, in other tiles than those that are judged by: what fails is explained by its site.
-void find_sites(const KernelForm& form, const Room& room, Format precision, bool other_tile, Share& share,
-                Score& score) {
-  Problem problem = room.make(spec_of(room, form, precision));
-  if (!form.has_gradients) problem.cotangents.clear();
-  const int smallest = smallest_tile(form);
-  const KernelUnderTest kernel{&form, precision, smallest, 1};
-  std::optional<Expectation> expectation;
+void find_sites(FormOnCase trial, bool other_tile, Share& share, Score& score) {
+  const KernelForm& form = *trial.kernel.form;
   for (int i = 0; i < form.sites.size; ++i) {
-    const tile::SiteTable::Entry entry = form.sites.contract(precision).entries[i];
-    const Format narrow = entry.format == Format::fp32 ? Format::bf16 : Format::e4m3;
+    const tile::SiteTable::Entry entry = form.sites.contract(trial.kernel.precision).entries[i];
     if (!share.takes()) continue;
-    Policy policy = kernel.policy();
-    policy.sites = policy.sites.with(entry.view(), narrow), policy.products = std::max(1, policy.products / 2);
-    if (!expectation) expectation = expect(oracle_of(room, problem), kernel, problem, 12);
-    const auto got = in_report_order(form.run(problem, policy, other_tile ? smallest - 1 : smallest), *expectation);
-    if (!fails(*expectation, got)) continue;
+    const auto got =
+        trial.with_site(entry.view(), entry.format == Format::fp32 ? Format::bf16 : Format::e4m3,
+                        std::max(1, trial.kernel.policy().products / 2), trial.kernel.tile - (other_tile ? 1 : 0));
+    if (!trial.fails(got)) continue;
     ++score.tried;
-    const Explanations why = explain(*expectation, got, kernel, problem);
+    const Explanations why = trial.why(got);
     // Sites whose roundings are the same numbers have the same evidence.
     const bool right = std::any_of(why.list.begin(), why.list.end(), [&](const Explanation& e) {
       return e.name == entry.view() && std::fabs(e.evidence - why.list.front().evidence) < telling;
     });
-    score.right += right ? 1 : 0;
-    score.named += right && why.known() ? 1 : 0;
+    score.right += right ? 1 : 0, score.named += right && why.known() ? 1 : 0;
   }
 }
 
 /// The first cause is the same whatever the order of the kernel's sums, which turns single roundings the other way.
 TEST(Attribution, does_not_depend_on_the_order_of_sums) {
-  struct Narrow {
-    const char *mechanism, *site;
-  };
-  for (const auto& [mechanism, site] :
-       {Narrow{"deltanet", "Uc"}, Narrow{"softmax_attention", "P"}, Narrow{"gla", "P"}}) {
-    const Room& room = listed_room(mechanism);
-    const KernelForm& form = find_kernels(kernel_rooms(), mechanism)->forms.front();
-    Problem problem = room.make(spec_of(room, form, Format::fp32));
-    problem.cotangents.clear();
-    const KernelUnderTest kernel{&form, Format::fp32, smallest_tile(form), 1};
-    const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
+  for (const auto& [mechanism, site] : {std::pair{"deltanet", "Uc"}, {"softmax_attention", "P"}, {"gla", "P"}}) {
+    FormOnCase trial(mechanism, first_form(mechanism), Format::fp32, true);
     for (const int products : {1, 2, 4, 16}) {
-      Policy policy = kernel.policy();
-      policy.sites = policy.sites.with(site, Format::bf16), policy.products = products;
-      const auto got = in_report_order(form.run(problem, policy, kernel.tile), expectation);
-      ASSERT_TRUE(fails(expectation, got)) << mechanism;
-      const Explanations why = explain(expectation, got, kernel, problem);
+      const auto got = trial.with_site(site, Format::bf16, products, trial.kernel.tile);
+      ASSERT_TRUE(trial.fails(got)) << mechanism;
+      const Explanations why = trial.why(got);
       ASSERT_TRUE(why.known()) << mechanism << ' ' << products;
       EXPECT_EQ(why.list.front().name, site) << mechanism << ' ' << products;
     }
@@ -132,20 +132,12 @@ TEST(Attribution, does_not_depend_on_the_order_of_sums) {
 
 /// A site explains all of an answer of its own, and nothing of it once there is a NaN, which no site makes.
 TEST(Attribution, explains_no_nan_by_numbers) {
-  const Room& room = listed_room("softmax_attention");
-  const KernelForm& form = find_kernels(kernel_rooms(), room.name)->forms.front();
-  CaseSpec spec = spec_of(room, form, Format::fp32);
-  spec.shape = {1, 6, 1, 0, 8, 8, 0};
-  Problem problem = room.make(spec);
-  problem.cotangents.clear();
-  const KernelUnderTest kernel{&form, Format::fp32, smallest_tile(form), 1};
-  const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
-  Policy policy = kernel.policy();
-  policy.sites = policy.sites.with("P", Format::bf16);
-  auto got = in_report_order(form.run(problem, policy, kernel.tile), expectation);
-  EXPECT_TRUE(explain(expectation, got, kernel, problem).known());
+  FormOnCase trial(first_form("softmax_attention"),
+                   {"softmax_attention", {1, 6, 1, 0, 8, 8, 0}, Format::fp32, Style::normal, 11, {}}, true);
+  auto got = trial.with_site("P", Format::bf16, trial.kernel.policy().products, trial.kernel.tile);
+  EXPECT_TRUE(trial.why(got).known());
   got.front().second.back() = std::nan("");
-  EXPECT_FALSE(explain(expectation, got, kernel, problem).known());
+  EXPECT_FALSE(trial.why(got).known());
 }
 
 TEST(Attribution, finds_the_site) {
@@ -157,7 +149,7 @@ TEST(Attribution, finds_the_site) {
         for (const KernelForm& form : kernels->forms)
           for (const Format precision : {Format::fp32, Format::bf16})
             if (form.unstable.empty() && !form.iterative)  // those take minutes
-              find_sites(form, listed_room(kernels->name), precision, other_tile, share, score);
+              find_sites(FormOnCase(kernels->name, form, precision), other_tile, share, score);
     std::cout << score.right << " of " << score.tried << " sites come first"
               << (other_tile ? " in a kernel with other tiles, " : ", ") << score.named << " as sufficient\n";
     EXPECT_GE(score.tried, 1);
@@ -165,62 +157,66 @@ TEST(Attribution, finds_the_site) {
   }
 }
 
-/// Planted faults of a kernel that sums in another order: named first, and unknown where their signature is missing.
+/// Counts of planted faults: of those that fail, those that come first, as sufficient, and that are unknown without
+/// their signature.
+struct FaultScore {
+  int tried = 0, first = 0, known = 0, unknown = 0;
+};
+
+/// The fault in a kernel that sums in another order, on a case; false where it shows nothing.
+bool try_fault(FormOnCase trial, const KernelForm& planted, const Mutant& mutant, FaultScore& score) {
+  if (!trial.kernel.form->obstacle(trial.problem).empty()) return false;
+  Policy policy = trial.kernel.policy();
+  policy.products = 4;
+  const Answer same = planted.run(trial.problem, policy, trial.kernel.tile);
+  policy.fault = mutant.name;
+  const Answer answer = planted.run(trial.problem, policy, trial.kernel.tile);
+  if (same.outputs == answer.outputs && same.gradients == answer.gradients) return false;
+  const auto got = trial.in_order(answer);
+  if (!trial.fails(got)) return false;
+  const Explanations why = trial.why(got);
+  const auto own = std::find_if(why.list.begin(), why.list.end(), [&](const Explanation& e) {
+    return e.kind == Explanation::Kind::fault && e.name == mutant.name;
+  });
+  const bool is_first = own != why.list.end() && own->evidence > why.list.front().evidence - telling &&
+                        own->sufficient >= why.list.front().sufficient;
+  Explanations others;  // without its own signature, and without those that are the same to the last digit
+  for (const Explanation& e : why.list)
+    if (e.kind == Explanation::Kind::fault && (own == why.list.end() || e.evidence != own->evidence))
+      others.list.push_back(e);
+  ++score.tried, score.first += is_first ? 1 : 0, score.known += is_first && own->sufficient ? 1 : 0;
+  score.unknown += others.known() ? 0 : 1;
+  if (are_seconds_asked_for() && (!is_first || others.known() || !own->sufficient))
+    std::cout << trial.room.name << ' ' << planted.name << ' ' << mutant.name << ": "
+              << (why.list.empty() ? "nothing" : why.list.front().what) << (why.known() ? "" : " (not sufficient)")
+              << (others.known() ? "; without its signature: " + others.list.front().what : "") << '\n';
+  return true;
+}
+
+/// Named first, and unknown where their signature is missing.
 TEST(Attribution, names_planted_faults) {
   Share share(130);
-  int tried = 0, first = 0, known = 0, unknown = 0;
-  while (share.goes_on(tried > 0))
+  FaultScore score;
+  while (share.goes_on(score.tried > 0))
     for (const KernelRoom* kernels : kernel_rooms())
       for (const KernelForm& planted : kernels->forms) {
         if (!planted.unstable.empty()) continue;
         const Room& room = listed_room(kernels->name);
         const KernelForm& healthy = laws::subject(kernel_rooms(), kernels->name, planted.name).form;
-        const int tile = smallest_tile(healthy);
         for (const Mutant& mutant : planted.mutants) {
           if (!share.takes()) continue;
-          bool found = false;
           for (const Params& params : room.variants()) {
             CaseSpec spec = spec_of(room, planted, Format::bf16);
             spec.params = params;
-            Problem problem = room.make(spec);
-            if (found || !healthy.obstacle(problem).empty()) continue;
-            const KernelUnderTest kernel{&healthy, spec.precision, tile, 1};
-            Policy policy = kernel.policy();
-            policy.products = 4, policy.fault = mutant.name;
-            const Answer answer = planted.run(problem, policy, tile);
-            policy.fault.clear();
-            if (const Answer same = planted.run(problem, policy, tile);
-                same.outputs == answer.outputs && same.gradients == answer.gradients)
-              continue;
-            const Expectation expectation = expect(oracle_of(room, problem), kernel, problem, 12);
-            const auto got = in_report_order(answer, expectation);
-            if (!fails(expectation, got)) continue;
-            found = true, ++tried;
-            const Explanations why = explain(expectation, got, kernel, problem);
-            Explanations others;  // without its own signature, and without those that are the same to the last digit
-            const auto own = std::find_if(why.list.begin(), why.list.end(), [&](const Explanation& e) {
-              return e.kind == Explanation::Kind::fault && e.name == mutant.name;
-            });
-            const bool is_first = own != why.list.end() && own->evidence > why.list.front().evidence - telling &&
-                                  own->sufficient >= why.list.front().sufficient;
-            first += is_first ? 1 : 0, known += is_first && own->sufficient ? 1 : 0;
-            for (const Explanation& e : why.list)
-              if (e.kind == Explanation::Kind::fault && (own == why.list.end() || e.evidence != own->evidence))
-                others.list.push_back(e);
-            unknown += others.known() ? 0 : 1;
-            if (are_seconds_asked_for() && (!is_first || others.known() || !own->sufficient))
-              std::cout << room.name << ' ' << planted.name << ' ' << mutant.name << ": "
-                        << (why.list.empty() ? "nothing" : why.list.front().what)
-                        << (why.known() ? "" : " (not sufficient)")
-                        << (others.known() ? "; without its signature: " + others.list.front().what : "") << '\n';
+            if (try_fault(FormOnCase(healthy, spec), planted, mutant, score)) break;
           }
         }
       }
-  std::cout << first << " of " << tried << " faults come first, " << known << " as sufficient; " << unknown
-            << " are unknown without their signature\n";
-  EXPECT_GE(tried, 1);
-  EXPECT_TRUE(nine_in_ten(first, tried));
-  EXPECT_TRUE(nine_in_ten(unknown, tried));
+  std::cout << score.first << " of " << score.tried << " faults come first, " << score.known << " as sufficient; "
+            << score.unknown << " are unknown without their signature\n";
+  EXPECT_GE(score.tried, 1);
+  EXPECT_TRUE(nine_in_ten(score.first, score.tried));
+  EXPECT_TRUE(nine_in_ten(score.unknown, score.tried));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "judge/forms/sequential.hpp"
 #include "judge/sigma/expected.hpp"
+#include "proptests/judge/cases.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay {
@@ -69,13 +70,8 @@ struct Calibrated {
 };
 Calibrated trial_of(std::string_view name, Format precision) {
   const Room& room = listed_room(name);
-  return {room, find_kernels(kernel_rooms(), name)->forms.front(),
-          room.make({.mechanism = std::string(name),
-                     .shape = {.seq_len = 70, .heads = 2, .key_dim = 16, .value_dim = 16},
-                     .precision = precision,
-                     .style = Style::normal,
-                     .seed = 3,
-                     .params = {}})};
+  return {room, first_form(name),
+          drawn({std::string(name), {1, 70, 2, 0, 16, 16, 0}, precision, Style::normal, 3, {}})};
 }
 
 TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
@@ -86,19 +82,21 @@ TEST(Calibration, healthy_variants_have_the_spread_of_their_contract) {
       const std::vector<Gauge> gauges = gauge(trial.room, variants, trial.problem);
       ASSERT_EQ(gauges.size(), variants.size());
       for (std::size_t v = 0; v < gauges.size(); ++v) {
-        EXPECT_GT(gauges[v].elements, 1000U) << name << ' ' << variants[v].name;
+        SCOPED_TRACE(text(name, ' ', name_of(precision), ' ', variants[v].name));
+        const Gauge& seen = gauges[v];
+        EXPECT_GT(seen.elements, 1000U);
         if (variants[v].fit == Fit::biased) {
-          EXPECT_GT(gauges[v].widened, 0U) << name << ' ' << name_of(precision);
+          EXPECT_GT(seen.widened, 0U);
         }
         if (!asks_anything(variants[v].fit)) continue;
-        EXPECT_EQ(gauges[v].beyond_limit, 0U) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
+        EXPECT_EQ(seen.beyond_limit, 0U);
         if (precision == Format::fp32) {  // one way to sum
-          EXPECT_EQ(gauges[v].widened, 0U) << name << ' ' << variants[v].name;
+          EXPECT_EQ(seen.widened, 0U);
         }
-        EXPECT_LT(gauges[v].rms(), 1.3) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
-        if (variants[v].fit == Fit::wider || gauges[v].widened > 0) continue;
-        EXPECT_GT(gauges[v].rms(), 0.7) << name << ' ' << name_of(precision) << ' ' << variants[v].name;
-        EXPECT_LT(gauges[v].median_slack(), 100) << name << ' ' << variants[v].name;
+        EXPECT_LT(seen.rms(), 1.3);
+        if (variants[v].fit == Fit::wider || seen.widened > 0) continue;
+        EXPECT_GT(seen.rms(), 0.7);
+        EXPECT_LT(seen.median_slack(), 100);
       }
     }
 }
@@ -155,11 +153,9 @@ TEST(SequentialForms, answer_what_the_oracle_does) {
     for (const KernelForm* form : {sequential_form(kernels->name), product_sum_form(kernels->name)}) {
       if (form == nullptr) continue;
       const Calibrated trial = trial_of(kernels->name, Format::bf16);
-      const Oracle oracle = oracle_of(trial.room, trial.problem);
-      const Answer answer = form->run(trial.problem, Policy::exact(form->sites), 0);
-      for (const auto& [name, tensor] : oracle.tensors) {
-        const bool gradient = name.starts_with("d_");
-        const Array& got = gradient ? answer.gradients.at(name.substr(2)) : answer.outputs.at(name);
+      const Arrays answer = flat(form->run(trial.problem, Policy::exact(form->sites), 0));
+      for (const auto& [name, tensor] : oracle_of(trial.room, trial.problem).tensors) {
+        const Array& got = answer.at(name);
         double largest = 0, off = 0;
         for (std::size_t i = 0; i < got.data.size(); ++i) {
           largest = std::max(largest, std::fabs(tensor.value[i].hi));

@@ -27,6 +27,11 @@ std::vector<const KernelForm*> all_forms() {
   return forms;
 }
 
+/// A contract on top of another one, with these entries.
+Contract based_on(const std::string& base, const std::string& entries) {
+  return parse_contract(R"({"name": "x", "base": ")" + base + "\", " + entries + "}", "x.json");
+}
+
 void expect_equal(const Policy& got, const Policy& want) {
   ASSERT_EQ(got.sites.size, want.sites.size);
   for (int i = 0; i < want.sites.size; ++i) {
@@ -93,7 +98,7 @@ TEST(Contract, follows_the_precision_of_a_case) {
   expect_equal(fla.in(Format::e4m3).policy(delta), fla.policy(delta));
   expect_equal(find_contract("flash_attention")->in(Format::fp16).policy(softmax), Policy::of(softmax, Format::fp16));
   // The rules of a file are meant as they stand, whatever it is based on; and a name may say bf16.
-  const Contract mine = parse_contract(R"({"name": "x", "base": "fla", "sites": {"U": "bf16"}})", "x").in(Format::fp16);
+  const Contract mine = based_on("fla", R"("sites": {"U": "bf16"})").in(Format::fp16);
   EXPECT_EQ(mine.policy(delta).sites.at("U"), Format::bf16);
   EXPECT_EQ(mine.policy(delta).sites.at("W"), Format::fp16);
   EXPECT_EQ(find_contract("bf16_state")->in(Format::fp16).precision, Format::bf16);
@@ -101,13 +106,12 @@ TEST(Contract, follows_the_precision_of_a_case) {
 
 TEST(Contract, asks_for_nothing_that_is_optional) {
   const tile::SiteTable &delta = first_form("deltanet").sites, &softmax = first_form("softmax_attention").sites;
-  const Contract c = parse_contract(
-      R"({"name": "x", "base": "bf16", "optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"}})",
-      "f");
+  const Contract c =
+      based_on("bf16", R"("optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"})");
   EXPECT_EQ(c.policy(delta).sites.at("Tc"), Format::fp32);
   EXPECT_EQ(c.policy(delta).sites.at("Q"), Format::fp16);
   EXPECT_EQ(c.policy(softmax).sites.at("O"), Format::bf16);
-  const Contract none = parse_contract(R"({"name": "x", "base": "bf16", "optional_sites": {"Tc": "fp32"}})", "f");
+  const Contract none = based_on("bf16", R"("optional_sites": {"Tc": "fp32"})");
   EXPECT_EQ(none.obstacle(delta), "");
   EXPECT_NE(none.obstacle(softmax).find("contract x: the kernel has none of its sites"), std::string::npos);
   // A contract of a library with kernels of all families fits wherever one of its sites is.
@@ -153,8 +157,7 @@ double wider(const Problem& problem, const std::string& tensor, const Contract& 
 
 TEST(Contract, allows_what_is_cut_off_and_no_more) {
   const Problem problem = drawn({"softmax_attention", {1, 24, 2, 0, 16, 16, 0}, Format::fp32});
-  const Contract cut =
-      parse_contract(R"({"name": "cut", "base": "tf32", "rounding": {"operands": "toward_zero"}})", "f");
+  const Contract cut = based_on("tf32", R"("rounding": {"operands": "toward_zero"})");
   const Contract& nearest = *find_contract("tf32");
   EXPECT_FALSE(cut.plain());
   EXPECT_EQ(cut.clauses(), (std::vector<std::string>{"operands may be cut off"}));
@@ -170,8 +173,7 @@ TEST(Contract, allows_what_is_cut_off_and_no_more) {
   EXPECT_EQ(failing(cut), 0);
   EXPECT_LT(wider(problem, "o", cut, nearest), 4);
   // And a base's mode is taken back.
-  const Contract back =
-      parse_contract(R"({"name": "x", "base": "fla/fp32", "rounding": {"operands": "nearest_even"}})", "f");
+  const Contract back = based_on("fla/fp32", R"("rounding": {"operands": "nearest_even"})");
   EXPECT_TRUE(back.towards_zero.empty());
   EXPECT_EQ(contract_from("fla/fp32").towards_zero, (std::vector<std::string>{"operands"}));
 }
@@ -179,8 +181,8 @@ TEST(Contract, allows_what_is_cut_off_and_no_more) {
 TEST(Contract, draws_factors_on_either_operand) {
   const Problem problem = drawn({"mamba2", {1, 24, 2, 0, 16, 16, 0}, Format::bf16});
   const Contract& plain = *find_contract("bf16");
-  const Contract keys = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["k"]})", "f");
-  const Contract queries = parse_contract(R"({"name": "x", "base": "bf16", "factors": ["q"]})", "f");
+  const Contract keys = based_on("bf16", R"("factors": ["k"])");
+  const Contract queries = based_on("bf16", R"("factors": ["q"])");
   EXPECT_GT(wider(problem, "final_state", keys, plain), 1.1);
   EXPECT_LT(wider(problem, "final_state", keys, plain), 3);
   EXPECT_EQ(wider(problem, "final_state", queries, plain), 1);  // no query enters it
@@ -191,7 +193,7 @@ TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
   const auto made = [](int shared) {
     return drawn({"softmax_attention", {1, 24, 8, shared, 16, 16, 0}, Format::bf16});
   };
-  const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
+  const Contract parts = based_on("bf16", R"("per_query_head": true)");
   const Contract& plain = *find_contract("bf16");
   EXPECT_GT(wider(made(1), "d_v", parts, plain), 1.1);
   EXPECT_EQ(wider(made(1), "d_q", parts, plain), 1);
@@ -203,7 +205,7 @@ TEST(Contract, rounds_what_query_heads_share_for_each_of_them) {
 /// all of the squares.
 TEST(Contract, rounds_what_query_heads_share_anew_in_every_draw) {
   const Problem problem = drawn({"softmax_attention", {1, 24, 4, 1, 8, 8, 0}, Format::bf16});
-  const Contract parts = parse_contract(R"({"name": "x", "base": "bf16", "per_query_head": true})", "f");
+  const Contract parts = based_on("bf16", R"("per_query_head": true)");
   const auto drawn = [&](const Contract& contract) {
     const KernelUnderTest kernel{&first_form("softmax_attention"), Format::bf16, 0, 1, &contract};
     KernelRuns runs;
@@ -231,8 +233,8 @@ TEST(Contract, says_how_sums_may_be_made) {
   EXPECT_EQ(ways(*find_contract("bf16")), (std::vector{exact_blocks, cut_off, one_by_one}));
   EXPECT_EQ(ways(*find_contract("fp32")), std::vector{one_by_one});
   EXPECT_EQ(ways(*find_contract("bf16_state")), std::vector{exact_blocks});
-  const Contract blocks = parse_contract(R"({"name": "b", "base": "bf16", "accumulation": ["exact_blocks"]})", "f"),
-                 one = parse_contract(R"({"name": "o", "base": "bf16", "accumulation": ["one_by_one"]})", "f");
+  const Contract blocks = based_on("bf16", R"("accumulation": ["exact_blocks"])"),
+                 one = based_on("bf16", R"("accumulation": ["one_by_one"])");
   EXPECT_EQ(ways(blocks), std::vector{exact_blocks});
   EXPECT_EQ(blocks.policy(mamba).products, 16);
   EXPECT_EQ(one.policy(mamba).products, 1);
@@ -240,8 +242,7 @@ TEST(Contract, says_how_sums_may_be_made) {
   // A state that is summed token by token is what bf16 allows, and blocks alone do not.
   const Problem problem = drawn({"linear_attention", {1, 200, 2, 0, 16, 16, 0}, Format::bf16});
   EXPECT_GT(wider(problem, "final_state", *find_contract("bf16"), blocks), 1.2);
-  const Contract fp32_units =
-      parse_contract(R"({"name": "u", "base": "bf16", "accumulation": ["exact_blocks", "one_by_one"]})", "f");
+  const Contract fp32_units = based_on("bf16", R"("accumulation": ["exact_blocks", "one_by_one"])");
   const auto witnesses = [&](const Contract& contract) {
     const KernelUnderTest kernel{&first_form("linear_attention"), Format::bf16, 0, 1, &contract};
     KernelRuns runs;
@@ -292,7 +293,7 @@ TEST(Contract, is_read_from_json) {
   EXPECT_EQ(policy.sites.at("O"), Format::fp32);
   EXPECT_EQ(policy.sites.at("out"), Format::bf16);
   // On top of another contract, whose rules stay.
-  const Contract on_fla = parse_contract(R"({"name": "x", "base": "fla", "sites": {"U": "fp32"}})", "x.json");
+  const Contract on_fla = based_on("fla", R"("sites": {"U": "fp32"})");
   EXPECT_EQ(on_fla.policy(sites).sites.at("W"), Format::bf16);
   EXPECT_EQ(on_fla.policy(sites).sites.at("U"), Format::fp32);
 }

@@ -6,25 +6,32 @@
 #include <algorithm>
 
 #include "judge/trial/fault_trials.hpp"
+#include "proptests/judge/cases.hpp"
 
 namespace assay {
 namespace {
 
+/// The first form of a room in its smallest tile, forward, of which o alone is judged.
+struct JudgedForm {
+  KernelUnderTest kernel;
+  Problem problem;
+  Expectation o;
+
+  explicit JudgedForm(const CaseSpec& spec, void (*change)(Problem&) = nullptr)
+      : kernel{&first_form(spec.mechanism), spec.precision, smallest_tile(first_form(spec.mechanism)), 1},
+        problem(drawn_forward(spec)) {
+    if (change != nullptr) change(problem);
+    o = expected_on(problem, kernel);
+    std::erase_if(o.tensors, [](const auto& tensor) { return tensor.first != "o"; });
+  }
+};
 Detectability of(const CaseSpec& spec, void (*change)(Problem&) = nullptr) {
-  const Room& room = listed_room(spec.mechanism);
-  const KernelForm& form = find_kernels(kernel_rooms(), spec.mechanism)->forms.front();
-  Problem problem = room.make(spec);
-  problem.cotangents.clear();
-  if (change != nullptr) change(problem);
-  const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
-  Expectation one = expect(oracle_of(room, problem), kernel, problem, default_draws);
-  std::erase_if(one.tensors, [](const auto& tensor) { return tensor.first != "o"; });
-  return detectability_of(room, kernel, problem, {&one, 1});
+  const JudgedForm judged(spec, change);
+  return detectability_of(listed_room(spec.mechanism), judged.kernel, judged.problem, {&judged.o, 1});
 }
 
 CaseSpec spec_of(const char* mechanism, Style style, int tokens = 60) {
-  CaseSpec spec{mechanism, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, style, 3, {}};
-  return spec;
+  return {mechanism, {1, tokens, 2, 0, 16, 16, 0}, Format::bf16, style, 3, {}};
 }
 
 TEST(Detectability, a_mask_off_by_one_key_shows_in_nearly_every_row) {
@@ -98,21 +105,13 @@ TEST(Detectability, the_state_is_judged_by_what_is_read_of_it) {
 TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   const CaseSpec spec = spec_of("gla", Style::long_memory, 120);
   const Detectability d = of(spec);
-  const Room& room = listed_room("gla");
-  const KernelForm& form = find_kernels(kernel_rooms(), "gla")->forms.front();
-  Problem problem = room.make(spec);
-  problem.cotangents.clear();
-  const KernelUnderTest kernel{&form, spec.precision, smallest_tile(form), 1};
-  Expectation e = expect(oracle_of(room, problem), kernel, problem, default_draws);
-  std::erase_if(e.tensors, [](const auto& tensor) { return tensor.first != "o"; });
+  const JudgedForm judged(spec);
   const auto fails = [&](Format state) {
     Contract contract = Contract::of(spec.precision);
     contract.rules.push_back({"state", state});
-    const Policy policy = KernelUnderTest{&form, spec.precision, kernel.tile, 1, &contract}.policy();
-    const auto got = in_report_order(form.run(problem, policy, kernel.tile), e);
-    for (std::size_t t = 0; t < got.size(); ++t)
-      if (judge(e.tensors[t].second, got[t].second).verdict == Verdict::fail) return true;
-    return false;
+    const Policy policy =
+        KernelUnderTest{judged.kernel.form, spec.precision, judged.kernel.tile, 1, &contract}.policy();
+    return failures(judged_tensors(judged.o, judged.kernel.form->run(judged.problem, policy, judged.kernel.tile))) > 0;
   };
   ASSERT_TRUE(d.shown.has_value());
   EXPECT_TRUE(fails(*d.shown));

@@ -154,44 +154,39 @@ TEST(Judge, sees_what_leans_to_either_side) {
   }
 }
 
+struct VacuousCase {
+  std::vector<int> shape;
+  double (*value)(int h, int r, int c, double drawn);
+  std::string_view corruption;
+};
+double hash(int a, int b) { return 1 + 0.1 * ((a * 7 + b * 3) % 11); }
+/// A part of 3 sigma, or of 1.9 in half of the tensor, is seen by itself, and drowns among the others.
+const VacuousCase vacuous_cases[] = {
+    {{2, 12, 8}, [](int h, int, int c, double) { return hash(h, c); }, "rows_shifted"},
+    {{2, 12, 8}, [](int h, int r, int c, double) { return hash(h, c) + std::min(r, 11 - r); }, "rows_reversed"},
+    {{2, 12, 8}, [](int h, int r, int c, double) { return hash(h, c) + std::min(r, 10); }, "last_row_stale"},
+    {{2, 12, 8}, [](int, int r, int, double x) { return r < 11 ? x : 0.009; }, "last_row_zero"},
+    {{2, 12, 8}, [](int h, int r, int c, double) { return hash(h, c) + r % 6; }, "previous_tile"},
+    {{2, 150, 8}, [](int h, int r, int c, double) { return hash(h, c) + (r % 128) % 64; }, "previous_tile"},
+    {{2, 12, 8}, [](int h, int r, int, double) { return hash(h, r); }, "columns_rotated"},
+    {{2, 12, 8}, [](int, int, int c, double x) { return c < 7 ? x : 0.009; }, "last_column_zero"},
+    {{2, 8, 8}, [](int h, int r, int c, double) { return hash(h, r) * hash(h, c); }, "transposed"},
+    {{2, 12, 8}, [](int, int r, int c, double) { return hash(r, c); }, "heads_swapped"},
+    {{2, 12, 8}, [](int h, int, int, double x) { return h < 1 ? x : 0.0057; }, "last_head_zero"},
+};
+
 TEST(Judge, is_vacuous_where_a_corruption_would_pass) {
-  const auto verdict_on = [](std::vector<int> shape, auto value, std::string_view corruption) {
-    Expected e = expected_of(std::move(shape));
-    const Layout n = e.layout;
+  for (const VacuousCase& row : vacuous_cases) {
+    Expected e = expected_of(row.shape);
     std::size_t i = 0;
-    for (int h = 0; h < n.heads; ++h)
-      for (int r = 0; r < n.rows; ++r)
-        for (int c = 0; c < n.cols; ++c, ++i) e.value[i] = {value(h, r, c, e.value[i].hi), 0};
+    for (int h = 0; h < e.layout.heads; ++h)
+      for (int r = 0; r < e.layout.rows; ++r)
+        for (int c = 0; c < e.layout.cols; ++c, ++i) e.value[i] = {row.value(h, r, c, e.value[i].hi), 0};
     const Judgement j = judge(e, healthy(e, 2));
-    EXPECT_EQ(j.verdict, Verdict::vacuous) << corruption;
-    EXPECT_TRUE(std::count(j.accepted_corruptions.begin(), j.accepted_corruptions.end(), corruption)) << corruption;
-    EXPECT_NE(j.reason.find(corruption), std::string::npos) << j.reason;
-  };
-  const auto hash = [](int a, int b) { return 1 + 0.1 * ((a * 7 + b * 3) % 11); };
-  verdict_on(
-      {2, 12, 8}, [&](int h, int, int c, double) { return hash(h, c); }, "rows_shifted");
-  verdict_on(
-      {2, 12, 8}, [&](int h, int r, int c, double) { return hash(h, c) + std::min(r, 11 - r); }, "rows_reversed");
-  verdict_on(
-      {2, 12, 8}, [&](int h, int r, int c, double) { return hash(h, c) + std::min(r, 10); }, "last_row_stale");
-  // A part of 3 sigma, or of 1.9 in half of the tensor, is seen by itself, and drowns among the others.
-  verdict_on(
-      {2, 12, 8}, [](int, int r, int, double x) { return r < 11 ? x : 0.009; }, "last_row_zero");
-  verdict_on(
-      {2, 12, 8}, [&](int h, int r, int c, double) { return hash(h, c) + r % 6; }, "previous_tile");
-  verdict_on(
-      {2, 150, 8}, [&](int h, int r, int c, double) { return hash(h, c) + (r < 128 ? r % 64 : r - 128); },
-      "previous_tile");
-  verdict_on(
-      {2, 12, 8}, [&](int h, int r, int, double) { return hash(h, r); }, "columns_rotated");
-  verdict_on(
-      {2, 12, 8}, [](int, int, int c, double x) { return c < 7 ? x : 0.009; }, "last_column_zero");
-  verdict_on(
-      {2, 8, 8}, [&](int h, int r, int c, double) { return hash(h, r) * hash(h, c); }, "transposed");
-  verdict_on(
-      {2, 12, 8}, [&](int, int r, int c, double) { return hash(r, c); }, "heads_swapped");
-  verdict_on(
-      {2, 12, 8}, [](int h, int, int, double x) { return h < 1 ? x : 0.0057; }, "last_head_zero");
+    EXPECT_EQ(j.verdict, Verdict::vacuous) << row.corruption;
+    EXPECT_TRUE(std::ranges::count(j.accepted_corruptions, row.corruption)) << row.corruption;
+    EXPECT_NE(j.reason.find(row.corruption), std::string::npos) << j.reason;
+  }
 }
 
 /// Of a part in which there is nothing to see no copy has to be rejected, as of a tensor that is UNSEEN.

@@ -8,14 +8,11 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "oracles/core/room.hpp"
 #include "proptests/core/table.hpp"
 #include "reference/core/inputs.hpp"
 
@@ -80,44 +77,6 @@ TEST(Rivals, let_pass_what_their_rules_do_not_see) {
   EXPECT_TRUE(accepts("aiter", t));
   t.got.back() = 1.0201;
   EXPECT_FALSE(accepts("aiter", t));
-}
-
-/// The last output of a room on inputs of one head, and on their absolute values.
-std::pair<double, double> with_absolute_values(const char* name, int key_dim,
-                                               const std::map<std::string, Numbers>& inputs) {
-  const Room& room = listed_room(name);
-  Problem problem = room.make({.mechanism = name,
-                               .shape = {.seq_len = 2, .heads = 1, .key_dim = key_dim, .value_dim = 1},
-                               .precision = Format::fp64,
-                               .style = Style::normal,
-                               .seed = 0,
-                               .params = {}});
-  problem.cotangents.clear();
-  for (auto& [input, array] : problem.inputs) {
-    const auto given = inputs.find(input);
-    if (given == inputs.end())
-      std::fill(array.data.begin(), array.data.end(), 0);
-    else
-      array.data = given->second;
-  }
-  const auto answer = [&] { return room.values(problem, Tier::fp64).outputs.at("o").data.back().hi; };
-  const double signed_answer = answer();
-  for (auto& [input, array] : problem.inputs)
-    for (double& x : array.data) x = std::fabs(x);
-  return {signed_answer, answer()};
-}
-
-/// Why TOSA's rule is none of ours: it bounds an error by so many units of the same operator on absolute values, which
-/// bounds a sum of products and nothing else.
-TEST(Rivals, tosa_has_no_bound_where_signs_or_weights_matter) {
-  const auto [rule, of_sizes] = with_absolute_values(
-      "deltanet", 2, {{"scale", {1}}, {"q", {0, 0, 1, 1}}, {"k", {1, 0, 1, -1}}, {"v", {1, 0}}, {"beta", {1, 0.5}}});
-  EXPECT_GT(rule, 0.5);
-  EXPECT_EQ(of_sizes, 0);  // nothing may err
-  const auto [attention, of_other_weights] = with_absolute_values(
-      "softmax_attention", 1, {{"bandwidth", {1}}, {"q", {0, 1}}, {"k", {16, -32}}, {"v", {1, 0}}});
-  EXPECT_GT(attention, 0.999);
-  EXPECT_LT(of_other_weights, 1e-6);
 }
 
 TEST(Rivals, all_reject_what_is_not_a_number_and_accept_the_truth) {

@@ -144,11 +144,11 @@ TEST(Slices, stay_exact_where_nothing_may_be_off) {
 }
 
 /// Values of a hundred sigma, what draws say of them, and an answer with errors of one sigma.
-struct Learnt {
+struct LearntOf {
   Expected e;
   Numbers got;
 
-  Learnt(const Layout& layout, std::uint64_t seed)
+  LearntOf(const Layout& layout, std::uint64_t seed)
       : e{.shape = {layout.heads, layout.rows, layout.cols},
           .layout = layout,
           .value = {},
@@ -177,7 +177,7 @@ struct Learnt {
 
 /// A fifth of sigma, in one column: no element and no mean square shows it.
 TEST(Slices, see_what_nothing_else_sees) {
-  auto [e, got] = Learnt({1, 4096, 8}, 11);
+  auto [e, got] = LearntOf({1, 4096, 8}, 11);
   const Judgement healthy = judge(e, got);
   EXPECT_EQ(healthy.verdict, Verdict::pass) << healthy.reason;
   for (std::size_t i = 5; i < got.size(); i += 8) got[i] += 0.002;
@@ -222,7 +222,7 @@ TEST(Slices, see_small_gains) {
        {Gain{"head 1", 0.002, [](int head, int) { return head == 1; }},
         Gain{"row 7 of head 0", -0.015, [](int head, int row) { return head == 0 && row == 7; }},
         Gain{"position 3 of every chunk of 16", 0.004, [](int, int row) { return row % 16 == 3; }}}) {
-    auto [e, got] = Learnt(layout, 12);
+    auto [e, got] = LearntOf(layout, 12);
     ASSERT_EQ(judge(e, got).verdict, Verdict::pass) << judge(e, got).reason;
     for (std::size_t i = 0; i < got.size(); ++i) {
       const int row = static_cast<int>(i) / layout.cols;
