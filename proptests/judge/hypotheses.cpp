@@ -230,7 +230,8 @@ template <class F>
 void for_mistakes(const char* list, F f) {
   const Json rows = test_table("judge/mistakes.json").at(list);
   for (const Json& row : rows) {
-    const Bench& bench = bench_for(row.at("room").get<std::string>(), params_from(row));
+    const Params params = params_from(row);
+    const Bench& bench = bench_for(row.at("room").get<std::string>(), &params);
     f(row, bench, answer_of_row(bench.call(), row));
   }
 }

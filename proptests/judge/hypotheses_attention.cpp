@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracles/core/room.hpp"
@@ -81,7 +82,7 @@ void attend(const Problem& p, const Kernel& kernel, Answer& answer) {
 }
 
 /// The usual case of a room; "square" is softmax attention with as many dimensions of values as of keys.
-const Bench& bench_of_case(const std::string& name) {
+const Bench& bench_of_case(std::string_view name) {
   if (name != "square") return bench_for(name);
   static const Bench bench = [] {
     const Bench& usual = bench_for(softmax);

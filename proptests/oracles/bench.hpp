@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,10 +48,11 @@ inline CaseSpec spec_of(const Room& room, const KernelForm& form, const Params& 
   return spec;
 }
 
-/// The usual case of a room's first form, made once.
-inline const Bench& bench_for(const std::string& name, const Params& params = {}) {
+/// The usual case of a room's first form, or that with these parameters, made once.
+inline const Bench& bench_for(std::string_view name, const Params* asked = nullptr) {
   static std::map<std::string, Bench> benches;
-  const std::string key = name + flags_of(params);
+  const Params params = asked != nullptr ? *asked : Params();
+  const std::string key = std::string(name) + flags_of(params);
   auto at = benches.find(key);
   if (at == benches.end()) {
     const Room& room = listed_room(name);
