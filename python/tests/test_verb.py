@@ -31,9 +31,9 @@ class Check(unittest.TestCase):
         """The core says what Python says, a program's digest and its size, and measures its laws."""
         broken = {"continuation": set(), "linearity": set()}
         for name, settings in support.variants():
-            suffix = "".join(f"-{k}-{str(v).replace(' ', '') or 'one'}" for k, v in settings)
-            with self.subTest(name + suffix):
-                code, out, said = run("check", support.LIBRARY / "json" / f"{name}{suffix}.json", "--json")
+            file = support.exported(name, settings)
+            with self.subTest(file):
+                code, out, said = run("check", support.LIBRARY / "json" / f"{file}.json", "--json")
                 self.assertEqual((code, said), (0, ""))
                 p, found = support.program(name, settings), json.loads(out)
                 self.assertEqual((found["digest"], found["nodes"]), (digest(p), p.size()))
