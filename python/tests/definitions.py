@@ -1,4 +1,4 @@
-"""Definitions of the library's mechanisms, once more, by their papers' sums and loops in plain decimals: no scan, no stabiliser, no library."""
+"""Definitions of mechanisms of the library that are no rooms, once more, by their papers' sums and loops in plain decimals: no scan, no stabiliser, no library."""
 import decimal
 import itertools
 
@@ -122,31 +122,6 @@ def seen_by(q, i, keys, values, seen):
     """Softmax attention of query i over the keys that are seen; nothing seen: zeros."""
     at = [j for j in range(len(keys)) if seen(j)]
     return mixed(softmax([dot(q[i], keys[j]) / root(q.shape[1]) for j in at]), values[at]) if at else zeros(values.shape[1])
-
-
-def within(q, k, i, window):
-    """The keys that query i sees, of a window whose last key is its own; the last query sees the last key."""
-    own = i + len(k) - len(q)
-    return [j for j in range(len(k)) if own - int(window) < j <= own]
-
-
-def softmax_attention(q, k, v, bandwidth, window):
-    def row(i):
-        at = within(q, k, i, window)
-        return mixed(softmax([dot(q[i], k[j]) / bandwidth.item() for j in at]), v[at])
-
-    return rows(row, len(q))
-
-
-def parallax(q, k, v, rho, bandwidth, window):
-    """The mean of v less its covariance with k along the probe."""
-
-    def row(i):
-        at = within(q, k, i, window)
-        p, t = softmax([dot(q[i], k[j]) / bandwidth.item() for j in at]), np.array([dot(rho[i], k[j]) for j in at], dtype=object)
-        return mixed(p, v[at]) - (mixed(p * t, v[at]) - dot(p, t) * mixed(p, v[at]))
-
-    return rows(row, len(q))
 
 
 def native_sparse_attention(q, k, v, gates, chosen, block, window):
@@ -347,24 +322,6 @@ def linear_states(steps, writes, initial):
 def read(states, q, final=lambda S: S):
     o = [q[t].dot(S) / root(q.shape[1]) for t, S in enumerate(states)]
     return {"o": np.array(o, dtype=object), "final_state": final(states[-1])}
-
-
-def deltanet(q, k, v, beta, initial_state, k_carry):
-    steps = [identity(len(x)) - b * np.outer(x, x) for x, b in zip(k, beta)]
-    return read(linear_states(steps, [b * np.outer(x, y) for x, y, b in zip(k, v, beta)], initial_state), q)
-
-
-def deltanet_of_next_latents(q, k, v, **more):
-    return deltanet(q, np.concatenate([0 * k[:1], k[:-1]]), v, **more)  # the first token has none before it
-
-
-def gated_deltanet(read_decayed):
-    def f(q, k, v, beta, log_decay, initial_state):
-        keep = lambda x, b, a: a * identity(len(x)) - (a if read_decayed else ONE) * b * np.outer(x, x)
-        steps = [keep(x, b, a) for x, b, a in zip(k, beta, exp(log_decay))]
-        return read(linear_states(steps, [b * np.outer(x, y) for x, y, b in zip(k, v, beta)], initial_state), q)
-
-    return f
 
 
 def generalized_delta_rule(q, k, v, a, b, log_decay, initial_state):
@@ -593,14 +550,12 @@ DEFINED = {
         simplicial_attention, selective_attention, mlstm, slstm, mamba3, moneta, yaad, memora, atlas, longhorn, rwkv4,
         contextual_positions, ttt_mlp, native_sparse_attention, block_attention, generalized_delta_rule, gated_oja_rule, efla,
         bounded_memory_attention, lightnet, rodimus, mom, preconditioned_gated_deltanet, q_delta, kla, deepseek_sparse_attention,
-        raven, attention_residuals, cyclic_attention, minimax_sparse_attention, qwen_sparse_attention, softmax_attention, parallax, deltanet,
+        raven, attention_residuals, cyclic_attention, minimax_sparse_attention, qwen_sparse_attention,
     )
 } | {
     "based": based, "power_attention": power_attention,
     "hla": twice(lambda W: W.T, False), ("hla", LINEAR): twice(lambda W: W.T, True),
     "ahla": twice(lambda W: W, False), ("ahla", LINEAR): twice(lambda W: W, True),
-    ("deltanet", (("alignment", "next_latent"),)): deltanet_of_next_latents,
-    "gated_deltanet": gated_deltanet(True), ("gated_deltanet", (("error", "undecayed"),)): gated_deltanet(False),
     ("compressed_sparse_attention", PAIRS): compressed_sparse_attention,
     ("heavily_compressed_attention", PAIRS): heavily_compressed_attention,
 }  # fmt: skip
