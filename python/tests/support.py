@@ -1,17 +1,28 @@
-"""Shared parts of the tests: the mechanisms of the library, and how far arrays of decimals are apart."""
+"""Shared parts of the tests: the mechanisms of the library, problems that are drawn for them, and what the core answers (ASSAY)."""
 import decimal
 import functools
+import json
+import math
+import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "mechanisms"
 sys.path[:0] = [str(ROOT / "python")]
 
-from assay.language import gradient  # noqa: E402
+from assay.language import digest, gradient, write  # noqa: E402
 from assay.language.load import load  # noqa: E402
 
 LENGTHS = {"T": 5, "S": 5, "K": 3, "V": 2, "D": 4, "M": 3, "P": 2, "N": 3}  # of axes, where nothing else says
+# Where inputs of a domain are drawn: far from what a domain refuses.
+RANGES = {"log_decay": (-1, -0.05), "write_strength": (0.2, 0.9), "gain": (0.3, 1.5), "ridge": (0.1, 1), "bandwidth": (1.5, 2.5), "scale": (0.3, 0.6),
+          "decay_fraction": (0.1, 0.5),
+          "regularizer": (0.01, 0.1), "temperature": (2, 3), "decay_floor": (0.1, 0.4), "normalizer": (0.5, 1)}  # fmt: skip
+PARAMETERS = {"window": 3, "head": 2, "block": 2}
+PRECISE = decimal.Context(prec=90, traps=[])
 
 
 @functools.cache
@@ -48,8 +59,69 @@ def distance(found, wanted):
 
 
 def decimals_of(x):
-    """Nested lists of texts as an array of decimals; null is NaN."""
+    """Nested lists of texts, or an array of floats, as an array of decimals; null is NaN."""
     import numpy as np
 
     a = np.array(x, dtype=object)
     return np.vectorize(lambda s: decimal.Decimal("NaN" if s is None else str(s)), otypes=[object])(a) if a.size else a
+
+
+def fractions_of(rng, shape, low=-1, high=1):
+    """Short binary fractions with odd numerators, so none is zero, as an array of decimals."""
+    import numpy as np
+
+    return decimals_of(np.array([(2 * math.floor(rng.uniform(low, high) * 128) + 1) / 256 for _ in range(int(np.prod(shape)))]).reshape(shape))
+
+
+def drawn(program, rng, lengths=LENGTHS):
+    """Inputs by name, arrays of decimals, parameters with a default left out."""
+    found = {i.name: PARAMETERS[i.name] for i in program.inputs if i.type.kind == "int" and i.name in PARAMETERS}
+    for i in program.inputs:
+        if i.type.kind == "real" and (i.gradient or not i.default) and not (i.name == "log_decay" and i.default):
+            found[i.name] = fractions_of(rng, [lengths.get(a, a) for a in i.type.shape], *RANGES.get(i.domain, (-1, 1)))
+    return found
+
+
+def cotangents(program, rng, lengths=LENGTHS):
+    return {o: fractions_of(rng, [lengths.get(a, a) for a in t.shape]) for o, t in program.output_types().items()}
+
+
+def texts(x):
+    """Nested lists of texts; an integer stays one."""
+    import numpy as np
+
+    return x if isinstance(x, int) else [texts(y) for y in x] if np.ndim(x) else str(decimal.Decimal(np.asarray(x)[()]))
+
+
+def answered(cases, folder):
+    """The records that `assay oracle` writes of cases."""
+    asked, said = pathlib.Path(folder, "cases.json"), pathlib.Path(folder, "answers.json")
+    asked.write_text(json.dumps({"format": "assay-cases", "version": 1, "cases": cases}))
+    subprocess.run([os.environ["ASSAY"], "oracle", str(asked), "--digits", "60", "-o", str(said)], check=True)
+    return json.loads(said.read_text())["cases"]
+
+
+def answers(problems):
+    """What the core computes of a program, its inputs and its cotangents: outputs, and gradients as d_NAME, to 60 digits."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases = []
+        for n, (p, given, cotangent) in enumerate(problems):
+            file = pathlib.Path(folder, f"{digest(p)}.json")
+            file.write_text(write(p))
+            inputs = {i.name: texts(given[i.name]) for i in p.inputs if i.name in given}
+            params = {i.name for i in p.inputs if not i.gradient}
+            cases.append({
+                "id": str(n), "mechanism": f"{file}@{digest(p)}", "params": {k: x for k, x in inputs.items() if k in params},
+                "inputs": {k: x for k, x in inputs.items() if k not in params}, "cotangents": {k: texts(x) for k, x in cotangent.items()},
+            })  # fmt: skip
+        found = answered(cases, folder)
+    refused = [(p.name, one["message"]) for (p, *_), one in zip(problems, found) if one["status"] != "OK"]
+    assert not refused, refused
+    return [{k: decimals_of(x) for k, x in (one["outputs"] | {"d_" + k: x for k, x in one["gradients"].items()}).items()} for one in found]
+
+
+def total(pairs):
+    """The sum of products of two arrays' elements, over all pairs of arrays."""
+    import numpy as np
+
+    return sum((a * b for x, y in pairs for a, b in zip(np.asarray(x).flat, np.asarray(y).flat)), decimal.Decimal(0))

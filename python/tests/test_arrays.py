@@ -1,43 +1,19 @@
-"""The same function on numpy's arrays: what it gives in doubles is what its program gives in many digits."""
-import decimal
+"""Mechanisms on arrays of NumPy: what is refused, and mechanisms that are one in a limit; test_core holds each beside its program."""
 import random
 import unittest
 
 import numpy as np
 import support
 from assay.language import MechanismError, const, mechanism, outer, scan, size
-from evaluate import evaluate
-from fields import PRECISE, decimals
-from test_gradients import drawn
+from test_core import arrays_of
 from test_messages import stepping, trace
-
-PYTHON_NAME = {"lambda": "lam"}
-
-
-def arrays_of(given):
-    """Inputs of the program as the function takes them."""
-    plain = lambda x: np.array(x, dtype=float) if np.ndim(x) else x if isinstance(x, (bool, int)) else float(np.asarray(x)[()])
-    return {PYTHON_NAME.get(k, k): plain(x) for k, x in given.items()}
 
 
 class Library(unittest.TestCase):
-    def test_every_function_runs_on_arrays(self):
-        """A few roundings apart."""
-        for name, settings in support.variants():
-            with self.subTest(name, **dict(settings)):
-                p, m = support.program(name, settings), support.library()[name]
-                given = drawn(p, random.Random(name), support.LENGTHS)
-                with decimal.localcontext(PRECISE):
-                    wanted = evaluate(p, given, decimals(), support.LENGTHS)
-                found = m(lengths=support.LENGTHS, **arrays_of(given), **dict(settings))
-                self.assertEqual(sorted(found), sorted(wanted))
-                for o, x in ((o, np.asarray(x, dtype=float)) for o, x in wanted.items()):
-                    np.testing.assert_allclose(found[o], x, rtol=1e-12, atol=1e-13 * max(1, np.abs(x).max()), err_msg=o)
-
     def test_no_tokens(self):
         lengths = {**support.LENGTHS, "T": 0, "S": 0}
         for name in ("gated_deltanet", "mdn", "softmax_attention", "kda"):
-            given = arrays_of(drawn(support.program(name), random.Random(1), lengths))
+            given = arrays_of(support.drawn(support.program(name), random.Random(1), lengths))
             self.assertEqual(support.library()[name](**given)["o"].shape, (0, 2))
 
     def test_what_is_missing(self):
@@ -116,7 +92,7 @@ IDENTITIES = [
 
 class Identities(unittest.TestCase):
     def draw(self, name):
-        return arrays_of(drawn(support.program(name), random.Random(name), support.LENGTHS))
+        return arrays_of(support.drawn(support.program(name), random.Random(name)))
 
     def test_both_sides_are_the_same_in_doubles(self):
         for name, sides, outputs in IDENTITIES:

@@ -1,15 +1,10 @@
 """Stages of chunk algorithms: put together they are the recurrence, and its gradients."""
-import decimal
 import unittest
 
 import numpy as np
 import support
-from assay.language import gradient
 from assay.language.load import load
-from evaluate import evaluate
-from fields import PRECISE, decimals
 
-LENGTHS = {"T": 12, "N": 3, "K": 4, "V": 3}
 CHUNK = 4
 
 
@@ -42,9 +37,8 @@ class Stages(unittest.TestCase):
 
     def recurrence(self, gate):
         """Outputs and gradients of the mechanism, token by token."""
-        p = support.program("kda" if gate else "gated_deltanet")
-        with decimal.localcontext(PRECISE):
-            return evaluate(gradient(p), {**self.x, "log_decay": self.gates[gate], **self.cotangents}, decimals(), LENGTHS)
+        cotangents = {name.removeprefix("d_"): x for name, x in self.cotangents.items()}
+        return support.answers([(support.program("kda" if gate else "gated_deltanet"), {**self.x, "log_decay": self.gates[gate]}, cotangents)])[0]
 
     def reads(self, x, gate):
         """The weights of what is written in each chunk, [3 C C], and the queries with their decays."""
