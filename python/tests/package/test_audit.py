@@ -17,61 +17,16 @@ from shell import shell
 CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
 TASKS = str(pathlib.Path(__file__).with_name("tasks.py"))
 TASK = ("deltanet", (1, 24, 1, 4), "fp32")
-WIDER, SEVERAL = (("deltanet", shape, "fp32") for shape in ((1, 24, 2, 8), (2, 24, 2, 4)))
+WIDER = ("deltanet", (1, 24, 2, 8), "fp32")
+TASKS_OF_CHEATS = {"WIDER": WIDER, "SEVERAL": ("deltanet", (2, 24, 2, 4), "fp32")}
 # The order of the calls is another in each commit.
 SEED = random.Random(os.environ.get("ASSAY_SEED", "0")).getrandbits(31)
 
-# What each is called by; docs/audit.md has two more, results kept by shape and half precision. From: KernelBench#165 (zeros), #155 (half
-# precision), #82 (freed memory, overwritten inputs); flashinfer-bench's starter kit #21 (fingerprints); kernelbot#501 and
-# reference-kernels#104, #142 (pointers, shapes), #162 (lazy values, timers, streams); METR, Sakana's retraction and robust-kbench (stored
-# answers, shapes, the reference itself).
-PUBLISHED = [
-    ("zeros", "o: zeros"),
-    ("constant", "o: one number everywhere"),
-    ("skipped_rows", "rows are zeros: rows left out"),
-    ("stale_memory", "declared shape: o: "),
-    ("kept_by_pointer", 'same memory, new contents: o: the very answer to "'),
-    ("kept_for_the_last_pointer", "whose inputs are others: a stored result"),
-    ("kept_by_fingerprint", 'same memory, same sums: o: the very answer to "same memory, '),
-    ("kept_by_the_query", "another k: o: the very answer to"),
-    ("kept_by_a_corner", "another k: o: the very answer to"),
-    ("state_in_bf16", "computed in bf16, and fp32 is asked for: S: the state (S) in bf16", {"task": WIDER}),
-    ("overwrites", "input v: overwritten"),
-    ("one_shape", "another shape: o: "),
-    ("ignores_strides", "strided inputs: o: "),
-    ("lazy", "o: is a audited_candidate.Lazy and no numpy.ndarray"),
-    ("replaces_timers", "process: has replaced time.perf_counter"),
-    ("returns_early", "o: was written after it was returned"),
-    ("right_at_first", "a stored result"),
-    ("in_a_hurry", 'of 3: o: the very answer to "timed call'),
-    ("looks_for_the_answer", "o: zeros"),
-    ("asks_the_judge", "assay is not to be had in the process of a candidate"),
-]
-# Those that we thought of.
-OURS = [
-    ("kept_by_identity", "same memory, new contents: o: the very answer to"),
-    ("kept_by_the_values", "same memory, another k: o: the very answer to"),
-    ("kept_by_the_first_token", "o: the very answer to"),
-    ("kept_by_one_head", "o: the very answer to", {"task": SEVERAL}),
-    ("kept_by_samples", "o: the very answer to"),
-    ("kept_for_the_last_call", "same memory, another initial_state: o: the very answer to"),
-    ("knows_a_seed", "declared shape: o: zeros"),
-    ("wrong_from_the_60th_call", "same memory, new contents, again: o: zeros", {"again": 100}),
-    ("wrong_once", "same memory, new contents, again: o: FAIL"),
-    ("tokens_beyond", "another shape: final_state: ", {"why": 0.1}),
-    ("wrong_if_shorter", "fewer tokens: o: ", {"why": 0.1}),
-    ("ignores_the_scale", "another scale: o: ", {"why": 0.1}),
-    ("lazy_array", "o: is a audited_candidate.Later and no numpy.ndarray"),
-    ("lazy_tuple", "returned 0 values, and the task has 2"),
-    ("by_the_environment", "declared shape: o: zeros"),
-    ("by_the_stack", "timed call 1 of 3: o: zeros"),
-    ("one_sequence_when_timed", "timed call 1 of 3: o: ", {"task": SEVERAL}),
-    ("overwrites_when_timed", "timed call 1 of 3: input v: overwritten"),
-    ("returns_early_when_timed", "timed call 1 of 3: o: was written after it was returned"),
-    ("returns_a_buffer", "timed call 1 of 3: o: was written after it was returned"),
-    ("replaces_norms", "process: has replaced numpy.linalg.norm"),
-    ("replaces_the_harness", "process: has replaced __main__.now"),
-]
+# What each is called by, and what is asked otherwise; docs/audit.md has two more, results kept by shape and half precision. From:
+# KernelBench#165 (zeros), #155 (half precision), #82 (freed memory, overwritten inputs); flashinfer-bench's starter kit #21
+# (fingerprints); kernelbot#501 and reference-kernels#104, #142 (pointers, shapes), #162 (lazy values, timers, streams); METR, Sakana's
+# retraction and robust-kbench (stored answers, shapes, the reference itself).
+ROWS = json.loads(pathlib.Path(CHEATS).with_suffix(".json").read_text())
 # Kernels that look like some of the first, and are honest.
 TWINS = ["zeros_first", "blocks_and_a_rest", "empty_and_filled", "workspace_by_pointer", "kept_by_contents", "reads_timers", "waits_for_threads"]
 
@@ -81,9 +36,10 @@ def audited(name, task=TASK, **how):
     return assay.audit(task, f"{CHEATS}:{name}", raises=False, **how)
 
 
-@pytest.mark.parametrize("name, said, how", [(*row, {})[:3] for row in PUBLISHED + OURS], ids=[name for name, *_ in PUBLISHED + OURS])
+@pytest.mark.parametrize("name, said, how", [(*row, {})[:3] for row in ROWS["published"] + ROWS["ours"]], ids=[name for name, *_ in ROWS["published"] + ROWS["ours"]])
 def test_a_cheat_is_caught_by_its_name(name, said, how):
-    found = audited(name, **({"seed": SEED} if name.startswith("kept") else {}) | how)
+    task = TASKS_OF_CHEATS.get(how.get("task"), TASK)
+    found = audited(name, **({"seed": SEED} if name.startswith("kept") else {}) | how | {"task": task})
     assert not found.passed and said in str(found), str(found)
     if name == "in_a_hurry":  # which is right where it is given time
         assert all("timed call" in step or "same memory" in step for step, _ in found.findings)
@@ -103,7 +59,7 @@ def test_the_cheats_of_ours_are_right_where_nobody_looks():
     one = assay.case(*TASK, cotangents=False)
     inputs = {**{name: one[name] for name in one.inputs}, "scale": 4**-0.5}
     right = [x.tobytes() for x in cheats.state_of(**inputs)]
-    for name, *_ in OURS:
+    for name, *_ in ROWS["ours"]:
         if not name.startswith(("lazy", "replaces")):
             assert [x.tobytes() for x in getattr(cheats, name)(**inputs)] == right, name
             cheats._kept.clear()
