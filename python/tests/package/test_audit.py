@@ -118,11 +118,6 @@ def test_outputs_that_it_writes_into_and_states_that_it_overwrites():
     assert "input initial_state: overwritten" in str(audited("writes", {**task, "inplace": ()}))
     assert "input v: overwritten" in str(audited("writes_elsewhere", task))
     assert "elements are not finite, o[0][0][0][0] first: memory that was never written" in str(audited("adds", task))
-    for more, sentence in [({"out": "lse"}, "^out: lse: the candidate answers o, final_state"),
-                           ({"mechanism": "linear_attention", "out": "final_normalizer"}, "^out: final_normalizer: an audit does not know its shape"),
-                           ({"inplace": "q"}, "^inplace: q: expected an initial state that the case has: initial_state")]:  # fmt: skip
-        with pytest.raises(assay.InputError, match=sentence):
-            audited("writes", {**task, **more})
 
 
 def test_a_candidate_that_ends_hangs_or_cannot_be_imported(tmp_path):
@@ -267,24 +262,6 @@ def test_tasks_of_sol_execbench(name, definition, kernel, axes, shape, tmp_path)
     right = solution_of(definition, kernel, solution, languages=["pytorch", "triton"])
     wrong = "chunk_scan_wrong" if kernel == "chunk_scan" else ""  # the others are of flashinfer-bench
     assert tried(path, right, {"workload": 2}, wrong).task.title == name
-
-
-def test_what_is_no_task_of_sol_execbench(tmp_path):
-    path, workloads = tmp_path / "definition.json", tmp_path / "workload.jsonl"
-    path.write_text(json.dumps(like_sol_execbench("043_mamba_chunk_scan_with_segsum", chunk_scan())))
-    workloads.write_text('{"uuid": "1"}\n')
-    for line, sentence in ((2, "workload: .* has 1 lines, and no line 2"), (1, "line 1 is no workload: it needs axes")):
-        with pytest.raises(assay.InputError, match=sentence):
-            task_of(path, workload=line)
-    with pytest.raises(assay.InputError, match="060_chunk_gated_delta_rule.*: assay judges definitions of gdn, .*, and this is none of them"):
-        task_of(like_sol_execbench("060_chunk_gated_delta_rule_linear_attention", chunk_scan()))
-    mixed = chunk_scan()
-    mixed["inputs"]["D"]["dtype"] = "float32"
-    with pytest.raises(assay.InputError, match="its tokens are bfloat16, float32; assay judges one dtype"):
-        task_of(like_sol_execbench("043_mamba_chunk_scan_with_segsum", mixed))
-    compiled = solution_of(chunk_scan(), "chunk_scan", tmp_path / "solution.json", languages=["cuda_cpp"])
-    with pytest.raises(assay.InputError, match="solutions whose entry is Python, and this is cuda_cpp with main.py::run"):
-        assay.audit(path, compiled)
 
 
 ATTENTION = """

@@ -2,8 +2,6 @@
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import assay
 import ml_dtypes
@@ -135,29 +133,13 @@ def test_rows_that_see_too_few_choose_all(program):
     assert assay.check_choice(program, chosen_by(**inputs, n=40), inputs=inputs, raises=False).verdict == "VACUOUS"
 
 
-def test_bad_use(program, tmp_path):
-    inputs = drawn()
-    right = chosen_by(**inputs)
-    for given, more, said in [
-        (right.astype(f), {}, "chosen: expected whole numbers, got float32"),
-        (right[:, :3], {}, r"chosen: expected \[2, 24, 1, 'k'\], as score is \[2, 24, 1, 40\], got \[2, 3, 1, 8\]"),
-        (right, {"length": np.ones(3, int)}, r"length: expected \[2, 24, 1\], a number for every row, got \[3\]"),
-        (right, {"k": 0}, r"forced: row \(0, 0, 0\) has more candidates that must be chosen than k = 0"),
-    ]:
-        with pytest.raises(assay.InputError, match=f"^{said}$"):
-            assay.check_choice(program, given, inputs=inputs, **more)
-    with pytest.raises(assay.InputError, match="deltanet: expected one output beside seen and forced, the scores; it answers final_state, o"):
-        assay.check_choice(assay.case("deltanet", (1, 8, 1, 4), "fp32"), right)
-
-
 def test_from_a_shell(program, tmp_path):
     topk = PAGE.read_text().split("```python\n# topk.py\n")[1].split("```")[0]
     pathlib.Path("topk.py").write_text(topk)
     pathlib.Path("indexer.py").write_text(PAGE.read_text().split("```python\n# indexer.py\n")[1].split("```")[0])
     shape = ["--shape", "1,160,1,32"]
-    for name, code in (("in_bf16", 0), ("overflows", 1)):  # without --scores: the page
-        ran = shell("choose", "indexer.py", *shape, "--kernel", f"topk.py:{name}", "--scores", "bf16")
-        assert ran.returncode == code and ran.stdout.startswith("PASS" if code == 0 else "FAIL"), ran.stderr
+    ran = shell("choose", "indexer.py", *shape, "--kernel", "topk.py:in_bf16", "--scores", "bf16")  # without --scores: the page
+    assert ran.returncode == 0 and ran.stdout.startswith("PASS"), ran.stderr
     case = assay.case("indexer.py", (1, 160, 1, 32), "bf16", cotangents=False)
     case.save("case.safetensors")
     space = {}
@@ -165,7 +147,7 @@ def test_from_a_shell(program, tmp_path):
     given = space["top"](**{name: case.array(name, "numpy") for name in case.inputs}).astype(np.int32)
     assay._cases.save("chosen.safetensors", ({"chosen": ("I32", given.shape, given.tobytes())}, {}))
     files = ["case.safetensors", "chosen.safetensors", "--mechanism", "indexer.py"]
-    ran = subprocess.run([sys.executable, "-m", "assay", "choose", *files, "--format", "json"], capture_output=True, text=True)
+    ran = shell("choose", *files, "--format", "json")
     assert ran.returncode == 0 and json.loads(ran.stdout)["verdict"] == "PASS", ran.stderr
 
 

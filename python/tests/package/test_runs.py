@@ -38,11 +38,6 @@ def test_results_do_not_depend_on_who_works(here):
     assert json.dumps(here) == json.dumps(there)
     shards = [assay.run(CASES, kernel, shard=f"{i + 1}/4", arrays="numpy") for i in range(4)]
     assert json.dumps(assay.merge(shards)) == json.dumps(here)
-    with pytest.raises(assay.InputError, match=r"merge: \[.*\] results are not those"):
-        assay.merge([shards[0][:1], *shards[1:]])
-    for some, expected, got in [(shards[:2], "1/2", "1/4"), ([shards[1], shards[0], *shards[2:]], "1/4", "2/4")]:
-        with pytest.raises(assay.InputError, match=f"^merge: expected share {expected}, got {got}; "):
-            assay.merge(some)
 
 
 KEEPS = """
@@ -177,8 +172,6 @@ def test_the_cases_of_a_suite():
     pages = assay.run(cases, writes, out="o")
     assert all(page["passed"] for page in pages)
     assert [page["case"] for page in pages] == [f"assay.suite('deltanet', precision='fp32', head_dim=8, no_cotangents=True)[{i}]" for i in range(8)]
-    with pytest.raises(assay.InputError, match=r"^mechanism: there is no deltanett \(did you mean deltanet\?\)"):
-        assay.suite("deltanett")
 
 
 def test_errors_go_to_other_processes():

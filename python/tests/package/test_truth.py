@@ -109,8 +109,6 @@ def test_pages_of_verbs():
     page = assay.report("deltanet", precision="bf16", form="chunkwise", shape="1,17,2,8,8")
     assert page["format"] == "assay-report" and {row["mechanism"] for row in page["rows"]} == {"deltanet"}
     assert assay.drift("retnet", tokens=512, dim=4, draws=0, no_sites=True, sequences=1)
-    with pytest.raises(assay.InputError, match="there is no nothing"):
-        assay.drift("nothing")
 
 
 def test_import_is_quick_and_needs_no_framework():
