@@ -133,7 +133,7 @@ def test_an_lse_that_is_asked_for_is_judged():
         assert one.asked().outputs == ["o", "lse"] and not one.asked().optional
         assert {row["tensor"] for row in assay.check(one, attention, **how).rows} == {"o", "lse"}
         with pytest.raises(assay.Mismatch, match="lse"):
-            assay.check(one, zeros, **how)
+            assay.check(one, zeros, **how, why=0.1)
         with pytest.raises(assay.InputError, match="^lse: the case asks for it, and the kernel does not answer it"):
             assay.check(one, lambda q, k, v, scale: attention(q, k, v, scale)[0], **how)
     with pytest.raises(assay.InputError, match="^lse: the case does not ask for it"):
@@ -172,7 +172,7 @@ def test_rows_outside_of_every_sequence_are_nan_and_not_judged():
     with pytest.raises(assay.Mismatch, match=r"(?s)^o: other bits .*:\s+o\[0\]\[19\]\[0\]\[0\] is "):
         assay.check(one, lambda q, k, v, scale, cu_seqlens: leaves(q, k, v, scale, cu_seqlens, row=19))
     with pytest.raises(assay.Mismatch, match=r"o: \S+ is -?nan"):
-        assay.check(one, changed(cu_seqlens=[0, 24]))
+        assay.check(one, changed(cu_seqlens=[0, 24]), why=0.1)
 
 
 def test_ones_own_tensors():
@@ -291,9 +291,6 @@ def test_contracts_where_a_tile_program_of_ours_takes_the_arguments():
     assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.max() > 0
     gated = assay.case("gated_deltanet", SHAPE, gate="softplus")
     assert set(assay.expect(gated)) == set(assay.expect(gated, "bf16")) == set(assay.oracle(gated))
-    packed = assay.case("mdn", SHAPE, cu_seqlens=[0, 9, 24])
-    with pytest.raises(assay.InputError, match="case: no kernel of ours takes a case with arguments: without contract, form and tile the model judges it"):
-        assay.expect(packed, "bf16")
 
 
 LOOP = """
@@ -325,4 +322,4 @@ def test_a_smaller_case_has_no_argument_that_the_failure_does_not_need(tmp_path)
     small = assay.load(tmp_path / "small.st")
     assert small.inputs == ["k", "q", "v"] and small["q"].shape[1] < 4
     with pytest.raises(assay.Mismatch):
-        assay.check(small, changed(soft_cap=0.0))
+        assay.check(small, changed(soft_cap=0.0), why=0.1)

