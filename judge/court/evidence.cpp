@@ -412,9 +412,11 @@ void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_
 void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
                    const std::vector<double>& got) {
   row.judgement = with_advice(j);
-  row.judgement.verdict = beside_contract(j.verdict, row.by_contract ? &row.by_contract->verdict : nullptr);
+  row.judgement.verdict = beside_contract(j, row.by_contract ? &row.by_contract->verdict : nullptr);
   if (row.judgement.verdict != j.verdict)
-    row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
+    row.judgement.reason += j.not_finite ? text("; the roundings of contract ", row.contract,
+                                                " overflow, too: the case's numbers are too large for it")
+                                         : text("; contract ", row.contract, " allows it: --contract ", row.contract);
   row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = expected.draws, row.stall = 0;
   row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
   if (row.judgement.verdict == Verdict::fail)

@@ -101,7 +101,8 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& d
              .value = truth.value,
              .bound = truth.bound,
              .sigma = {},
-             .reach = {}};
+             .reach = {},
+             .stored = stored};
   // The truth itself, and no run in doubles, is what the draws are about.
   const Spread spread = spread_of(drawn.draws, truth_of(truth), e.layout, stored, 1, drawn.terms);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;

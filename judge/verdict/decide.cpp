@@ -16,9 +16,10 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
   return kept;
 }
 
-Verdict beside_contract(Verdict model, const Verdict* contract) {
-  const bool kept = contract != nullptr && *contract == Verdict::pass;
-  return model == Verdict::fail && kept ? Verdict::undecided : model;
+Verdict beside_contract(const Judgement& model, const Verdict* contract) {
+  const bool open =
+      contract != nullptr && (*contract == Verdict::pass || (*contract == Verdict::unsupported && model.not_finite));
+  return model.verdict == Verdict::fail && open ? Verdict::undecided : model.verdict;
 }
 
 Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,

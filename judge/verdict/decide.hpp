@@ -25,8 +25,9 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
                            const Expected& of_model, double fails, const std::vector<double>& got);
 
 /// The model's verdict on an answer of which the contract says that; null: nothing. A kernel that keeps the contract is
-/// correct, however little of it the model knows: FAIL would say that none answers so.
-Verdict beside_contract(Verdict model, const Verdict* contract);
+/// correct, however little of it the model knows: FAIL would say that none answers so. And where the contract's own
+/// roundings overflow, so do others'.
+Verdict beside_contract(const Judgement& model, const Verdict* contract);
 
 /// Whether evidence that costs runs of a kernel lets the tensor pass. It is called at most once, and only if it counts.
 using Allows = std::function<bool()>;

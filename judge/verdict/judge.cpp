@@ -7,6 +7,7 @@
 
 #include "files/in_words.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/rounding.hpp"
 
 namespace assay {
 namespace {
@@ -83,17 +84,44 @@ constexpr Corruption all_corruptions[] = {
     {"last_column_zero", "the last column was not written", has_cols,
      [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int, int c) { return c < n.cols - 1; }); }},
     {"transposed", "rows and columns of every head exchanged", is_square,
-     [](Tensor1& t, const Layout& n) { rearrange(t, n, [&](int h, int r, int c) { return at(n, h, c, r); }); }},
+     [](Tensor1& t, const Layout& n) { rearrange(t, n, [&](int h, int r, int c) { return at(n, h, c, r); }); }, false,
+     true},
     {"heads_swapped", "the first two heads exchanged", has_heads,
      [](Tensor1& t, const Layout& n) {
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h < 2 ? 1 - h : h, r, c); });
-     }},
+     },
+     false, true},
     {"last_head_zero", "the last head was not written", has_heads,
      [](Tensor1& t, const Layout& n) { blank(t, n, [&](int h, int, int) { return h < n.heads - 1; }); }},
 };
 
+/// Whether an element is infinite, as it must or may be: its dtype holds no number of that size.
+bool is_beyond_dtype(const Expected& e, const std::vector<double>& got, std::size_t i) {
+  if (!std::isinf(got[i])) return false;
+  const double may_be_off = std::copysign(e.reach[i] * e.sigma[i] + e.bound[i], got[i]);
+  return round_to(e.value[i].hi + may_be_off, e.stored, Overflow::ieee) == got[i];
+}
+
 double error_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
-  return (got[i] - e.value[i].hi) - e.value[i].lo;
+  return is_beyond_dtype(e, got, i) ? 0 : (got[i] - e.value[i].hi) - e.value[i].lo;
+}
+
+/// The first element that is no number and ought to be one.
+std::optional<std::size_t> not_a_number_at(const Expected& e, const std::vector<double>& got) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!std::isfinite(got[i]) && !is_beyond_dtype(e, got, i)) return i;
+  return std::nullopt;
+}
+
+/// The answer with numbers where it is infinite as it must be.
+std::vector<double> as_numbers(const Expected& e, std::vector<double> got) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (is_beyond_dtype(e, got, i)) got[i] = e.value[i].hi;
+  return got;
+}
+
+bool overflows(const Expected& e) {
+  return std::any_of(e.sigma.begin(), e.sigma.end(), [](double sigma) { return std::isinf(sigma); });
 }
 
 struct Worst {
@@ -184,6 +212,18 @@ bool accepts(const Expected& e, const BothSums& both, const std::vector<double>&
   return rms_z(e, got) <= times * (e.rms_limit + oracle_share) && within(both.leans) && within(both.gains);
 }
 
+/// Whether the truth is told from its own corruption: a symmetric matrix is right when it is transposed, and equal
+/// heads are when they are exchanged.
+bool changes_truth(const Expected& e, const Corruption& c) {
+  Tensor1 hi, lo, bound = e.bound;
+  for (const HiLo& value : e.value) hi.push_back(value.hi), lo.push_back(value.lo);
+  for (Tensor1* part : {&hi, &lo, &bound}) c.apply(*part, e.layout);
+  for (std::size_t i = 0; i < hi.size(); ++i)
+    if (!(std::fabs((hi[i] - e.value[i].hi) + (lo[i] - e.value[i].lo)) <= std::fabs(bound[i]) + e.bound[i]))
+      return true;
+  return false;
+}
+
 /// Whether a copy changes a part of the tensor in which something is to be seen: zeros there would be beyond the limits
 /// of an element or, of that part alone, of the root mean square.
 bool changes_what_is_seen(const Expected& e, const std::vector<double>& got, const std::vector<double>& copy) {
@@ -239,11 +279,12 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
   for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i]))
-      return set(Verdict::fail, text(at(i), " is ", unsigned_nan(got[i]), ", not a finite number"));
-  for (std::size_t i = 0; i < got.size(); ++i)
     if (std::isinf(e.sigma[i]))
       return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
+  if (const std::optional<std::size_t> i = not_a_number_at(e, got)) {
+    j.not_finite = true;
+    return set(Verdict::fail, text(at(*i), " is ", unsigned_nan(got[*i]), ", not a finite number"));
+  }
   if (const std::optional<std::size_t> i = undecided_at(e))
     return set(Verdict::undecided,
                text(at(*i), ": the oracle may be off by ", e.bound[*i], ", more than 1% of sigma = ", e.sigma[*i]));
@@ -357,19 +398,18 @@ double excess_at(const Expected& e, const std::vector<double>& got, std::size_t 
 }
 
 bool rejects(const Expected& e, const std::vector<double>& got, double times) {
-  bool overflows = false;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (!std::isfinite(got[i]) && !std::isinf(e.sigma[i])) return true;
-    overflows = overflows || std::isinf(e.sigma[i]);
-  }
-  return !overflows && !undecided_at(e) && !accepts(e, BothSums(e), got, times);
+  if (overflows(e)) return false;
+  if (not_a_number_at(e, got)) return true;
+  return !undecided_at(e) && !accepts(e, BothSums(e), got, times);
 }
 
-Judgement judge(const Expected& e, const std::vector<double>& got) {
+Judgement judge(const Expected& e, const std::vector<double>& answer) {
   const std::size_t N = e.value.size();
-  require(got.size() == N, "expected ", N, " elements, got ", got.size());
+  require(answer.size() == N, "expected ", N, " elements, got ", answer.size());
   require(N > 0, "a tensor without elements cannot be judged");
+  const std::vector<double> got = as_numbers(e, answer);
   Judgement j;
+  for (std::size_t i = 0; i < N; ++i) j.infinite += got[i] != answer[i] && !std::isnan(answer[i]);
   Worst error, ulps, z;
   double errors = 0, values = 0;
   for (const HiLo& value : e.value) values += value.hi * value.hi;
@@ -401,7 +441,8 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     // nor is any where the truth is zero throughout: zeros are right there.
     const bool nothing_seen = !j.accepted_corruptions.empty() && j.accepted_corruptions.front() == zeros;
     const bool shows = nothing_seen ? wrong != got : changes_what_is_seen(e, got, wrong);
-    const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows);
+    const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows) &&
+                          (!c.may_be_right || changes_truth(e, c));
     if (accepts(e, sums, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
   decide(e, got, j);

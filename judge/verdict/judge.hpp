@@ -91,7 +91,8 @@ struct Corruption {
   std::string_view name, what;
   bool (*applies)(const Layout& layout);
   void (*apply)(std::vector<double>& tensor, const Layout& layout);
-  bool one_row = false;  ///< changes one row: of a vector, a single element, which may well be within its sigma
+  bool one_row = false;       ///< changes one row: of a vector, a single element, which may well be within its sigma
+  bool may_be_right = false;  ///< mechanisms have the symmetry: Gram matrices, and heads of a group that see one key
 
   /// Whether accepting it makes a verdict VACUOUS; otherwise it is only reported.
   bool must_be_rejected(const Layout& layout) const { return !one_row || layout.cols > 1; }
@@ -107,9 +108,11 @@ struct Judgement {
   std::size_t max_error_at = 0;
   double worst_ulps = 0;  ///< largest |error| in ulps, at the value or the tensor's RMS if that is larger
   std::size_t worst_ulps_at = 0;
-  std::size_t beyond = 0;  ///< elements beyond their limits
-  double excess = 0;       ///< how many times the limit that is exceeded most: of elements, root mean square, sums
-  double worst_z = 0;      ///< largest |error| / sigma, at
+  std::size_t beyond = 0;    ///< elements beyond their limits
+  std::size_t infinite = 0;  ///< elements that are infinite, as they must be: their dtype holds no number of that size
+  bool not_finite = false;   ///< others are, or are no numbers
+  double excess = 0;         ///< how many times the limit that is exceeded most: of elements, root mean square, sums
+  double worst_z = 0;        ///< largest |error| / sigma, at
   std::size_t worst_z_at = 0;
   double rms_z = 0, rms_limit = 0;
   double worst_sum = 0;  ///< largest signed sum of error / sigma over a slice, in units of its limit; of
@@ -129,7 +132,8 @@ double z_at(const Expected& expected, const std::vector<double>& got, std::size_
 /// Its |error| in units of its limit: above 1 it is rejected; NaN counts as infinite.
 double excess_at(const Expected& expected, const std::vector<double>& got, std::size_t i);
 
-/// Judges `got`; throws InputError if it has not as many elements as expected. NaN and infinity fail.
+/// Judges `got`; throws InputError if it has not as many elements as expected. NaN fails, and infinity where the dtype
+/// holds the number.
 Judgement judge(const Expected& expected, const std::vector<double>& got);
 /// Whether that is FAIL, without what it measures besides; or whether it is so many `times` beyond the limits.
 bool rejects(const Expected& expected, const std::vector<double>& got, double times = 1);

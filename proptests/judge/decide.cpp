@@ -95,12 +95,16 @@ TEST(Decide, takes_gains_for_limits_like_others) {
 /// What keeps the contract is left open by a model that knows no such algorithm; nothing else is.
 TEST(Decide, fails_nothing_that_keeps_the_contract) {
   for (const Verdict contract : all_verdicts)
-    for (const Verdict model : all_verdicts) {
-      const bool open = model == Verdict::fail && contract == Verdict::pass;
-      EXPECT_EQ(beside_contract(model, &contract), open ? Verdict::undecided : model)
-          << name_of(model) << ' ' << name_of(contract);
-      EXPECT_EQ(beside_contract(model, nullptr), model);
-    }
+    for (const Verdict verdict : all_verdicts)
+      for (const bool not_finite : {false, true}) {
+        Judgement model;
+        model.verdict = verdict, model.not_finite = not_finite;
+        const bool overflows = contract == Verdict::unsupported && not_finite;
+        const bool open = verdict == Verdict::fail && (contract == Verdict::pass || overflows);
+        EXPECT_EQ(beside_contract(model, &contract), open ? Verdict::undecided : verdict)
+            << name_of(verdict) << ' ' << name_of(contract) << ' ' << not_finite;
+        EXPECT_EQ(beside_contract(model, nullptr), verdict);
+      }
 }
 
 TEST(Decide, rests_on_what_the_table_says) {

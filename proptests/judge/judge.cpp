@@ -170,8 +170,8 @@ const VacuousCase vacuous_cases[] = {
     {{2, 150, 8}, [](int h, int r, int c, double) { return hash(h, c) + (r % 128) % 64; }, "previous_tile"},
     {{2, 12, 8}, [](int h, int r, int, double) { return hash(h, r); }, "columns_rotated"},
     {{2, 12, 8}, [](int, int, int c, double x) { return c < 7 ? x : 0.009; }, "last_column_zero"},
-    {{2, 8, 8}, [](int h, int r, int c, double) { return hash(h, r) * hash(h, c); }, "transposed"},
-    {{2, 12, 8}, [](int, int r, int c, double) { return hash(r, c); }, "heads_swapped"},
+    {{2, 8, 8}, [](int h, int r, int c, double) { return hash(h, r) * hash(h, c) + 1e-9 * r; }, "transposed"},
+    {{2, 12, 8}, [](int h, int r, int c, double) { return hash(r, c) + 1e-9 * h; }, "heads_swapped"},
     {{2, 12, 8}, [](int h, int, int, double x) { return h < 1 ? x : 0.0057; }, "last_head_zero"},
 };
 
@@ -186,6 +186,38 @@ TEST(Judge, is_vacuous_where_a_corruption_would_pass) {
     EXPECT_EQ(j.verdict, Verdict::vacuous) << row.corruption;
     EXPECT_TRUE(std::ranges::count(j.accepted_corruptions, row.corruption)) << row.corruption;
     EXPECT_NE(j.reason.find(row.corruption), std::string::npos) << j.reason;
+  }
+}
+
+/// A symmetric matrix is right when it is transposed, and equal heads are when they are exchanged.
+TEST(Judge, names_a_symmetry_of_the_truth) {
+  for (const auto& [corruption, tells] : {std::pair("transposed", 0.0), std::pair("heads_swapped", 1.0)}) {
+    Expected e = expected_of({2, 8, 8});
+    for (std::size_t i = 0; i < e.value.size(); ++i) {
+      const int h = static_cast<int>(i / 64), r = static_cast<int>(i / 8 % 8), c = static_cast<int>(i % 8);
+      e.value[i].hi = tells > 0 ? hash(r, c) : hash(h, r) * hash(h, c);
+    }
+    const Judgement j = judge(e, healthy(e, 2));
+    EXPECT_EQ(j.verdict, Verdict::pass) << j.reason;
+    EXPECT_EQ(j.blind_spots, std::vector<std::string_view>{corruption});
+  }
+}
+
+/// An answer is infinite where its dtype holds no number of that size, and with the sign of the truth.
+TEST(Judge, takes_infinity_where_the_dtype_holds_no_such_number) {
+  Expected e = expected_of({24, 16});
+  e.stored = Format::fp16, e.value[3] = {7e4, 0}, e.value[5] = {-7e4, 0}, e.value[7] = {6e4, 0};
+  std::vector<double> got = healthy(e, 1);
+  const double inf = std::numeric_limits<double>::infinity();
+  got[3] = inf, got[5] = -inf;
+  EXPECT_EQ(judge(e, got).verdict, Verdict::pass) << judge(e, got).reason;
+  EXPECT_EQ(judge(e, got).infinite, 2U);
+  EXPECT_FALSE(rejects(e, got));
+  for (const auto& [i, wrong] : {std::pair(3, -inf), std::pair(7, inf), std::pair(0, inf)}) {
+    std::vector<double> other = got;
+    other[static_cast<std::size_t>(i)] = wrong;
+    EXPECT_EQ(judge(e, other).verdict, Verdict::fail) << i;
+    EXPECT_TRUE(judge(e, other).not_finite && rejects(e, other)) << i;
   }
 }
 
@@ -288,8 +320,8 @@ TEST(Judge, does_not_judge_what_the_contract_itself_overflows) {
     EXPECT_EQ(j.verdict, Verdict::unsupported) << overflow;
     EXPECT_EQ(j.reason, "[0][3]: the contract's own roundings overflow");
   }
-  got[4] = e.sigma[3];
-  EXPECT_EQ(judge(e, got).verdict, Verdict::fail);
+  got[4] = e.sigma[3];  // others overflow elsewhere
+  EXPECT_EQ(judge(e, got).verdict, Verdict::unsupported);
 }
 
 /// All limits of a run together, exceeded as rarely as it says.
