@@ -322,8 +322,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
         lines.push_back(
             fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
       if (row.judgement.infinite > 0)
-        lines.push_back(fmt::format("note  {} {} {}: {} {} infinite, as no number of its dtype is so large", kernel_of(row),
-                                    contract_of(row), row.tensor, row.judgement.infinite,
+        lines.push_back(fmt::format("note  {} {} {}: {} {} infinite, as no number of its dtype is so large",
+                                    kernel_of(row), contract_of(row), row.tensor, row.judgement.infinite,
                                     row.judgement.infinite == 1 ? "element is" : "elements are"));
       if (!row.judgement.blind_spots.empty())
         lines.push_back(fmt::format("note  {} {} {}: this case cannot show {}", kernel_of(row), contract_of(row),
