@@ -277,7 +277,7 @@ TEST(Expected, overflows_of_the_contract_are_called_so) {
     const auto finite = std::ranges::find_if(expected.sigma, is_finite);
     if (finite == expected.sigma.end()) continue;
     got[static_cast<std::size_t>(finite - expected.sigma.begin())] = -std::numeric_limits<double>::infinity();
-    EXPECT_EQ(judge(expected, got).verdict, Verdict::fail) << name;
+    EXPECT_EQ(judge(expected, got).verdict, overflows ? Verdict::unsupported : Verdict::fail) << name;
   }
   EXPECT_TRUE(seen);
 }
