@@ -26,7 +26,7 @@ def of_file(path, **axes):
 class Hard(Task):
     """In bf16, with the sizes that the file assigns; the class is made with them, in their order, and knows the file's other numbers."""
 
-    init, numbers = (), ()
+    init, numbers, parameters = (), (), {}
 
     def __init__(self, mechanism, shape, **settings):
         super().__init__(mechanism, shape, "bf16", outputs=["o"], fixed=True, **settings)
