@@ -14,7 +14,8 @@ import tempfile
 import recordings
 
 PAGE = recordings.ROOT / "records" / "published-kernels.md"
-ORDER = ["FAIL", "ERROR", "UNDECIDED", "VACUOUS", "UNSUPPORTED", "PASS"]
+ORDER = ["FAIL", "ERROR", "UNDECIDED", "VACUOUS", "UNSUPPORTED", "PASS", "UNSEEN"]
+PASSES = ["PASS", "UNSEEN"]
 
 HEAD = """<!-- written by `proptests/foreign/page.py` -->
 
@@ -90,7 +91,7 @@ def inferred(tool, recording, folder):
 
 def worst(rows, column):
     """The largest excess of the rows."""
-    found = [row[column] for row in rows if row.get(column) is not None]
+    found = [row[column] for row in rows if row.get(column) not in (None, "")]
     return f"{max(found):.2g}" if found else ""
 
 
@@ -104,7 +105,7 @@ def origin(recording):
 def line(recording, rows, contract):
     """The recording's line of its table."""
     verdict = min((row["verdict"] for row in rows), key=ORDER.index)
-    bad = [row["tensor"] for row in rows if row["verdict"] != "PASS"]
+    bad = [row["tensor"] for row in rows if row["verdict"] not in PASSES]
     kernel = f"`{recording['kernel']}`" + (", mended" if "changed" in recording else "")
     judged = "tf32" if "judged_as" in recording else recording.get("contract")
     precision = recording["precision"] + (f" ({judged})" if judged else "")
@@ -136,8 +137,8 @@ def main():
     judged.sort(key=lambda judgement: (judgement[0]["mechanism"], judgement[0]["id"]))
     healthy = [judgement for judgement in judged if judgement[0]["healthy"]]
     broken = [judgement for judgement in judged if not judgement[0]["healthy"]]
-    passed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows, _ in healthy)
-    missed = sum(all(row["verdict"] == "PASS" for row in rows) for _, rows, _ in broken)
+    passed = sum(all(row["verdict"] in PASSES for row in rows) for _, rows, _ in healthy)
+    missed = sum(all(row["verdict"] in PASSES for row in rows) for _, rows, _ in broken)
     page = HEAD.format(healthy=len(healthy), passed=passed, broken=len(broken), caught=len(broken) - missed)
     page += CAUSES + table("Healthy", healthy) + table("Broken", broken)
     PAGE.write_text(page)
