@@ -50,6 +50,9 @@ Found here in what others have published, with what was measured: relative error
 | fla `naive_chunk_comba`, `naive_chunk_kda` | exponentials of b_i - b_j that are masked afterwards (`comba/naive.py:135`) | gradients are NaN where they overflow, as with a log decay below -88.7, or with several of -2 in a chunk; outputs are right |
 | fla `chunk_mesa_net`, K = 32 | illegal memory access with Triton 3.6.0 on an H200; 3.9.0 is right | no answer |
 | fla `chunk_gated_delta_rule` in fp32 | the triangular inverse is in tf32 whatever is asked for (`chunk_fwd.py`) | 1e-4 in place of 2e-7: right as tf32 |
+| SageAttention 2.2.0 `sageattn_qk_int8_pv_fp16_triton`, causal | the loop goes to the end of 128 rows and loads a scale for each 64 keys, past the last one that there is (`triton/attn_qk_int8_per_block_causal.py:31,40`) | NaN where what lies behind is NaN: o and lse at T = 1; with the memory behind filled with NaN also at 17, 130 and 300 tokens, all rows of the last tile |
+| SageAttention 2.2.0 `sageattn_qk_int8_pv_fp8_cuda_sm90` | a channel of V that is zero in every token has the scale 0, and 0 * (448 / 0) is NaN (`csrc/fused/fused.cu:399,418`) | 400 of 25600 numbers of o, which are that channel |
+| SageAttention 2.2.0 `sageattn_qk_int8_pv_fp16_triton`, `_fp16_cuda` in bf16 | V becomes fp16 without a scale (`core.py:298,613`), and overflows beyond 65504 | with V times 1e5 no number of o is finite |
 
 Drafts for the authors, not sent: [h times dh](../docs/reports/h-times-dh.md), [decoding](../docs/reports/attn-decoding.md), [momentum](../docs/reports/momentum-chunk.md), [naive Comba](../docs/reports/comba-naive.md), [Parallax](../docs/reports/parallax-vbar.md), [Mesa at K = 32](../docs/reports/mesa-32.md).
 """
