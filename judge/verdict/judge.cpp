@@ -113,15 +113,11 @@ std::optional<std::size_t> not_a_number_at(const Expected& e, const std::vector<
   return std::nullopt;
 }
 
-/// The answer with numbers where it is infinite as it must be.
-std::vector<double> as_numbers(const Expected& e, std::vector<double> got) {
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (is_beyond_dtype(e, got, i)) got[i] = e.value[i].hi;
-  return got;
-}
-
-bool overflows(const Expected& e) {
-  return std::any_of(e.sigma.begin(), e.sigma.end(), [](double sigma) { return std::isinf(sigma); });
+/// The first element of which the contract's own roundings overflow.
+std::optional<std::size_t> overflow_at(const Expected& e) {
+  for (std::size_t i = 0; i < e.sigma.size(); ++i)
+    if (std::isinf(e.sigma[i])) return i;
+  return std::nullopt;
 }
 
 struct Worst {
@@ -278,9 +274,8 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
     return index.empty() ? "it" : index;  // a number of no axes has none
   };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (std::isinf(e.sigma[i]))
-      return set(Verdict::unsupported, text(at(i), ": the contract's own roundings overflow"));
+  if (const std::optional<std::size_t> i = overflow_at(e))
+    return set(Verdict::unsupported, text(at(*i), ": the contract's own roundings overflow"));
   if (const std::optional<std::size_t> i = not_a_number_at(e, got)) {
     j.not_finite = true;
     return set(Verdict::fail, text(at(*i), " is ", unsigned_nan(got[*i]), ", not a finite number"));
@@ -398,7 +393,7 @@ double excess_at(const Expected& e, const std::vector<double>& got, std::size_t 
 }
 
 bool rejects(const Expected& e, const std::vector<double>& got, double times) {
-  if (overflows(e)) return false;
+  if (overflow_at(e)) return false;
   if (not_a_number_at(e, got)) return true;
   return !undecided_at(e) && !accepts(e, BothSums(e), got, times);
 }
@@ -407,9 +402,10 @@ Judgement judge(const Expected& e, const std::vector<double>& answer) {
   const std::size_t N = e.value.size();
   require(answer.size() == N, "expected ", N, " elements, got ", answer.size());
   require(N > 0, "a tensor without elements cannot be judged");
-  const std::vector<double> got = as_numbers(e, answer);
+  std::vector<double> got = answer;
   Judgement j;
-  for (std::size_t i = 0; i < N; ++i) j.infinite += got[i] != answer[i] && !std::isnan(answer[i]);
+  for (std::size_t i = 0; i < N; ++i)
+    if (is_beyond_dtype(e, answer, i)) got[i] = e.value[i].hi, ++j.infinite;
   Worst error, ulps, z;
   double errors = 0, values = 0;
   for (const HiLo& value : e.value) values += value.hi * value.hi;
@@ -437,13 +433,14 @@ Judgement judge(const Expected& e, const std::vector<double>& answer) {
     if (!c.applies(e.layout)) continue;
     std::vector<double> wrong = got;
     c.apply(wrong, e.layout);
+    if (!accepts(e, sums, wrong)) continue;
     // A corruption that has nowhere to show, such as a missing last row in which zeros would pass, is not required to;
     // nor is any where the truth is zero throughout: zeros are right there.
     const bool nothing_seen = !j.accepted_corruptions.empty() && j.accepted_corruptions.front() == zeros;
-    const bool shows = nothing_seen ? wrong != got : changes_what_is_seen(e, got, wrong);
-    const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows) &&
+    const auto shows = [&] { return nothing_seen ? wrong != got : changes_what_is_seen(e, got, wrong); };
+    const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows()) &&
                           (!c.may_be_right || changes_truth(e, c));
-    if (accepts(e, sums, wrong)) (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
+    (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
   decide(e, got, j);
   return j;

@@ -49,6 +49,10 @@ def sdpa(backend):
     return adapters.torch.scaled_dot_product_attention.using(attention)
 
 
+def name_of(backend):
+    return "sdpa " + backend.removesuffix("_ATTENTION").lower()
+
+
 def changed(kernel, function):
     """The same adapter around the function with its arguments changed."""
     inner = kernel.resolved()
@@ -66,7 +70,7 @@ def jobs_of_torch(device):
     scaled = ("the scale of heads padded by 8", lambda given: {**given, "scale": ((keys := given["query"].shape[-1]) / (keys + 8)) ** 0.5 * given["scale"]})
     noncausal = ("no causal mask", lambda given: {**given, "is_causal": False, "attn_mask": None})
     for backend, cases in every if device == "cuda" else every[:1]:
-        name = "sdpa " + backend.removesuffix("_ATTENTION").lower()
+        name = name_of(backend)
         for shape, dtype, more in cases:
             yield name, sdpa(backend), "softmax_attention", shape, dtype, more, ""
         shape, dtype, more = cases[0]
