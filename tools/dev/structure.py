@@ -41,6 +41,7 @@ ROOM_FOLDERS |= {f"kernels/{family}": None for family in FAMILIES}
 LAYERS = ["reference", "oracles", "files", "language", "arguments", "kernels", "judge", "tools", "proptests"]
 
 CPP = {".hpp", ".cpp", ".cu", ".cuh"}
+PLANTED = "proptests/judge/planted_faults.json"
 FOLDER_SOURCES = 30  # about twenty subjects, most of them a header and a source
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
@@ -433,6 +434,14 @@ def check_sentences(files, findings):
             ]
 
 
+def check_planted(files, findings):
+    """A fault of the judge can be planted: the piece of source that it is put in place of stands there once."""
+    for fault in json.loads(files.text(PLANTED)):
+        count = files.text(fault["file"]).count(fault["from"]) if fault["file"] in files else 0
+        if count != 1:
+            findings.append(f"{PLANTED}: {fault['name']}: its piece stands {count} times in {fault['file']}, not once; write the new text.")
+
+
 def check_compiled(files, compiled, findings):
     reached, pending = set(), [path for path in compiled.files if path in files]
     for text in compiled.texts:
@@ -466,6 +475,7 @@ def check(files, compiled=None):
     check_draws(files, findings)
     check_links(files, findings)
     check_sentences(files, findings)
+    check_planted(files, findings)
     if compiled:
         check_compiled(files, compiled, findings)
     return findings
@@ -522,6 +532,7 @@ def planted_faults(files, room, with_build):
         (add("docs/check.md", "`Check.passes_nothing`\n"), "docs/check.md: names the test Check.passes_nothing"),
         (add("docs/check.md", "build/proptests/test_core --gtest_filter='Check.*'\n"), "docs/check.md: runs Check.* of test_core"),
         ({"docs/planted.md": "A page\n\n```console\n$ true\n```\n"}, "docs/planted.md: shows commands that no test runs"),
+        ({"judge/verdict/slices.cpp": files.text("judge/verdict/slices.cpp").replace("(index + 1) * slice_chunk - 1", "0")}, "rows_of_chunk_one_too_many: its piece stands 0 times"),
         (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
