@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Asks kernels of torch and of flash-linear-attention, on this machine's GPU, the questions of docs/questions-2026.md: for the same bits in
 other words (assay.invariance), in a graph of CUDA with other inputs (check(graph=True)), two of them against one truth (assay.pair), and
-with chosen keys. Healthy ones must answer all; with an error planted they must not. Needs assay's wheel, torch and fla-core in this Python.
+with chosen keys. Healthy ones must answer all; with an error planted they must not. Needs assay's wheel, torch and fla-core in this Python;
+FlashMLA is asked where it is installed.
 
     questions_check.py [--write PAGE] [--only NAME]... [--jobs 6] [--device cpu]
 
@@ -10,6 +11,7 @@ Exit code 1: a healthy kernel is not right, or an error is not found. --device c
 import argparse
 import concurrent.futures
 import functools
+import importlib.util
 import multiprocessing
 import pathlib
 import sys
@@ -17,7 +19,7 @@ import sys
 import assay
 import torch
 from assay import adapters
-from python_check import FLA, markdown, name_of, row_of, sdpa, tune_no_more, versions
+from python_check import FLA, changed, markdown, name_of, row_of, sdpa, tune_no_more, versions
 
 BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 
@@ -48,12 +50,28 @@ def attend_to_chosen(q, k, v, topk_indices, topk_length, scale, length_counts=Tr
 
 
 def jobs_of_chosen(device):
-    """As python_check's: keys that every row has a list of."""
+    """As python_check's: keys, or blocks of keys, that every row has a list of. FlashMLA takes lists of a multiple of 128 entries."""
     shape, dtype = ((1, 130, "4/2", 64), "bf16") if device == "cuda" else ((1, 40, 2, 16), "fp32")
     errors = {"": {}, "topk_length ignored": {"length_counts": False}, "-1 taken for key 0": {"none_counts": True}}
     for error, how in errors.items():
         kernel = functools.partial(attend_to_chosen, **how)
         yield "sdpa, a mask of lists", kernel, "softmax_attention", shape, dtype, {"topk_indices": True, "topk_length": True}, error
+    if device != "cuda":
+        return
+    kernel, more = adapters.fla.parallel_nsa, {"topk_indices": "4", "topk_block_size": 16, "topk_length": True}
+    yield kernel.name, kernel, kernel.mechanism, (1, 130, "32/2", 64), dtype, more, ""
+    counted = changed(kernel, lambda given: {**given, "block_counts": torch.full_like(given["block_counts"], given["block_indices"].shape[-1])})
+    yield kernel.name, counted, kernel.mechanism, (1, 130, "32/2", 64), dtype, more, "topk_length ignored"
+    if importlib.util.find_spec("flash_mla") is None:
+        return
+    kernel = adapters.flash_mla.flash_mla_sparse_fwd
+    more = {"topk_indices": "128", "topk_length": True, "value_dim": 512, "causal": False, "cotangents": False}
+    for error, change in (
+        ("", lambda given: given),
+        ("topk_length ignored", lambda given: {**given, "topk_length": None}),
+        ("-1 taken for key 0", lambda given: {**given, "indices": given["indices"].clamp(min=0)}),
+    ):
+        yield kernel.name, changed(kernel, change), kernel.mechanism, (1, "4/140", "64/1", 576), dtype, more, error
 
 
 def invariant(name, device):
