@@ -40,13 +40,13 @@ struct Contribution {
   bool exact = false;
 };
 
-/// A gate's gradient [H][T], or [H][T][K] of gates of single channels, and what every token's query and key contribute
-/// to it, in its layout.
+/// A gate's gradient [H][T], [H][T][K] of gates of single channels or [H] of one number for all tokens, and what every
+/// token's query and key contribute to it, in the layout of a gate of every token.
 struct GateSums {
   std::string name;
   std::vector<int> shape;
   Layout layout;
-  bool per_channel;
+  bool per_channel, per_token;
   std::vector<Contribution> gained, lost;
 };
 
@@ -62,7 +62,7 @@ std::vector<double> errors_of(const GateSums& gate, Format operands, const Error
     const auto z = [](int x) { return static_cast<std::size_t>(x); };
     return (z(h) * z(n.rows) + z(t)) * z(n.cols) + z(c);
   };
-  std::vector<double> errors(n.size());
+  std::vector<double> errors(gate.per_token ? n.size() : static_cast<std::size_t>(n.heads));
   for (int h = 0; h < n.heads; ++h)
     for (int c = 0; c < n.cols; ++c) {
       double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
@@ -76,11 +76,16 @@ std::vector<double> errors_of(const GateSums& gate, Format operands, const Error
         for (const Contribution& x : {gate.gained[i], gate.lost[i]}) {
           if (x.exact) continue;
           exact = false;
-          of_sums += rounding(sum_unit * x.value);
+          of_sums += rounding(sum_unit * x.value * (gate.per_token ? 1 : t + 1));  // so many sums have it
           if (gate.per_channel) of_operands += rounding(operand_unit * x.value);
         }
-        if (!exact) errors[i] = of_sums + of_operands + rounding(sum_unit * largest);
+        if (exact) continue;
+        if (gate.per_token)
+          errors[i] = of_sums + of_operands + rounding(sum_unit * largest);
+        else
+          errors[static_cast<std::size_t>(h)] += rounding(sum_unit * largest);
       }
+      if (!gate.per_token) errors[static_cast<std::size_t>(h)] += of_sums;
     }
   return errors;
 }
@@ -115,22 +120,24 @@ std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answer
   const auto room = find_room(problem.mechanism);
   if (room == nullptr) return gates;
   for (const RoomFacts::Ranked& ranked : room->inputs()) {
-    if (ranked.field.domain != Domain::log_decay || ranked.rank == 0) continue;
+    if (ranked.field.domain != Domain::log_decay) continue;
     const std::string name = "d_" + std::string(ranked.field.name);
     const Array* gradient = find(answered, name);
     if (gradient == nullptr) continue;
     const bool head_axis = gradient->shape.size() > static_cast<std::size_t>(ranked.rank);
-    const Layout layout = layout_of(gradient->shape, head_axis);
-    const bool per_channel = ranked.rank == 2;
+    const bool per_channel = ranked.rank == 2, per_token = ranked.rank > 0;
     // A gate for all channels sums over them: the reads of a row, and the losses of its value.
     const std::string of_gain = per_channel ? "d_q" : "o", of_loss = per_channel ? "d_k" : "d_v";
     const Array *x = find(per_channel ? problem.inputs : answered, per_channel ? "q" : "o"),
                 *dx = find(per_channel ? answered : problem.cotangents, per_channel ? "d_q" : "o"),
                 *y = find(problem.inputs, per_channel ? "k" : "v"), *dy = find(answered, of_loss);
     if (x == nullptr || dx == nullptr || y == nullptr || dy == nullptr) continue;
+    const Layout layout = per_token
+                              ? layout_of(gradient->shape, head_axis)
+                              : Layout{layout_of(x->shape, head_axis).heads, layout_of(x->shape, head_axis).rows, 1};
     const Arrays* sizes = asked_sizes(of_gain, of_loss, per_channel);
     const auto size_of = [&](const std::string& tensor) { return sizes == nullptr ? nullptr : find(*sizes, tensor); };
-    gates.push_back({name, gradient->shape, layout, per_channel,
+    gates.push_back({name, gradient->shape, layout, per_channel, per_token,
                      contributions(*x, *dx, size_of(of_gain), layout, head_axis, per_channel),
                      contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel)});
   }
@@ -207,6 +214,7 @@ class SumFromTheEnd {
     if (gradient == nullptr || q == nullptr) return std::nullopt;
     const bool head_axis = q->shape.size() == 3;
     SumFromTheEnd sum{problem, head_axis, layout_of(gradient->shape, head_axis), {}};
+    if (sum.layout_.rows != layout_of(q->shape, head_axis).rows) return std::nullopt;  // one number for all tokens
     sum.known_ = sums_from_the_end(problem, exact, sum.layout_, head_axis);
     if (sum.known_.empty() || !is_sum(gradient->data, sum.known_, sum.layout_)) return std::nullopt;
     return sum;
