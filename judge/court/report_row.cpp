@@ -34,6 +34,17 @@ Verdict worst_of(const std::vector<ReportRow>& rows) {
 bool all_pass(const std::vector<ReportRow>& rows) { return passes(worst_of(rows)); }
 
 void call_vacuous(std::vector<ReportRow>& rows, bool strict) {
+  const auto is_shown = [&](std::string_view corruption) {
+    return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& row) {
+      return std::ranges::count(row.judgement.rejected_corruptions, corruption) > 0;
+    });
+  };
+  for (ReportRow& row : rows) {
+    Judgement& j = row.judgement;
+    if (strict || j.verdict != Verdict::vacuous || !std::ranges::all_of(j.accepted_corruptions, is_shown)) continue;
+    j.blind_spots.insert(j.blind_spots.end(), j.accepted_corruptions.begin(), j.accepted_corruptions.end());
+    j.accepted_corruptions.clear(), j.verdict = Verdict::pass, j.reason.clear();
+  }
   const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };
   if (!strict && !std::all_of(rows.begin(), rows.end(), is_unseen)) return;
   for (ReportRow& row : rows)

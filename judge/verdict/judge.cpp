@@ -433,7 +433,10 @@ Judgement judge(const Expected& e, const std::vector<double>& answer) {
     if (!c.applies(e.layout)) continue;
     std::vector<double> wrong = got;
     c.apply(wrong, e.layout);
-    if (!accepts(e, sums, wrong)) continue;
+    if (!accepts(e, sums, wrong)) {
+      j.rejected_corruptions.push_back(c.name);
+      continue;
+    }
     // A corruption that has nowhere to show, such as a missing last row in which zeros would pass, is not required to;
     // nor is any where the truth is zero throughout: zeros are right there.
     const bool nothing_seen = !j.accepted_corruptions.empty() && j.accepted_corruptions.front() == zeros;

@@ -124,6 +124,7 @@ struct Judgement {
   double smallest_gain = 0;     ///< a tensor scaled by 1 + this, or by more, would have been rejected
   std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected
   std::vector<std::string_view> blind_spots;           ///< accepted ones that need not be
+  std::vector<std::string_view> rejected_corruptions;
 };
 
 /// |error| / sigma of an element: 0 within the oracle's bound where sigma is 0, infinite beyond it, and where anything

@@ -88,6 +88,22 @@ TEST(Report, passes_only_if_everything_does) {
     EXPECT_EQ(other.rows.back().judgement.verdict, verdict) << strict;
     EXPECT_EQ(other.passed(), verdict == Verdict::unseen) << strict;
   }
+  // A tensor that hides a corruption: alone, beside one that shows another, and beside one that shows it.
+  for (const auto& [shown, strict, verdict] : {std::tuple{"", false, Verdict::vacuous},
+                                               {"zeros", false, Verdict::vacuous},
+                                               {"heads_swapped", false, Verdict::pass},
+                                               {"heads_swapped", true, Verdict::vacuous}}) {
+    Report other = report;
+    other.rows = {report.rows[0], report.rows[0]};
+    other.rows[0].judgement.rejected_corruptions = {shown};
+    Judgement& hides = other.rows[1].judgement;
+    hides.verdict = Verdict::vacuous, hides.accepted_corruptions = {"heads_swapped"};
+    call_vacuous(other.rows, strict);
+    EXPECT_EQ(hides.verdict, verdict) << shown;
+    EXPECT_EQ(print(other, RowsFormat::table).find("cannot show heads_swapped") != std::string::npos,
+              verdict == Verdict::pass)
+        << shown;
+  }
   report.rows.clear();
   EXPECT_FALSE(report.passed());
 }
