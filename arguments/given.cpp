@@ -6,6 +6,7 @@
 
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "files/names.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/scalars/scalar.hpp"
 
@@ -104,10 +105,9 @@ std::string Given::choice(std::string_view name, const std::vector<std::string>&
   const Json* value = find("params", name);
   if (value == nullptr) return choices.front();
   const std::string word = value->is_string() ? value->get<std::string>() : value->dump();
-  std::string all;
-  for (const std::string& one : choices) all += (all.empty() ? "" : ", ") + one;
   require_domain(std::find(choices.begin(), choices.end(), word) != choices.end(), -1, "params.", name,
-                 ": unknown value '", excerpt(word), "'", did_you_mean(word, choices), "; there are ", all);
+                 ": unknown value '", excerpt(word), "'", did_you_mean(word, choices), "; there are ",
+                 names_in(choices));
   return word;
 }
 

@@ -256,8 +256,7 @@ std::shared_ptr<const Room> room_named(std::string_view name, std::string_view f
   for (const Room* known : rooms()) names.emplace_back(known->name);
   std::string meant = mechanism_called(name);
   meant = find_room(meant) == nullptr ? did_you_mean(name, names) : " (did you mean " + meant + "?)";
-  throw InputError(text(flag, ": there is no ", name, meant, "; there are ",
-                        names_in(names, [](const std::string& known) { return known; })));
+  throw InputError(text(flag, ": there is no ", name, meant, "; there are ", names_in(names)));
 }
 
 std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "files/names.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -41,11 +42,7 @@ std::vector<std::string> letters(const RoomFacts::Ranked& ranked, int axes) {
   return out;
 }
 
-std::string bracketed(const std::vector<std::string>& axes) {
-  std::string out;
-  for (const std::string& axis : axes) out += (out.empty() ? "" : ", ") + axis;
-  return "[" + out + "]";
-}
+std::string bracketed(const std::vector<std::string>& axes) { return "[" + names_in(axes) + "]"; }
 
 std::string axes_text(const RoomFacts::Ranked& ranked, int axes) { return bracketed(letters(ranked, axes)); }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Lists of names: all of them, in one line, and whether one is asked for.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,9 @@ std::vector<std::string> name_list(const List& list) {
   return names;
 }
 
-/// Their names in one line, for messages.
-template <class List, class Name>
-std::string names_in(const List& list, Name name) {
+/// Their names in one line, for messages; of words themselves.
+template <class List, class Name = std::identity>
+std::string names_in(const List& list, Name name = {}) {
   std::string names;
   for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(name(entry));
   return names;

@@ -11,6 +11,7 @@
 
 #include "files/did_you_mean.hpp"
 #include "files/layout.hpp"
+#include "files/names.hpp"
 #include "files/scale_param.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
@@ -45,12 +46,6 @@ std::vector<std::string> tensors_of(const Fields& inputs, const Fields& outputs)
   return names;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 /// " (did you mean log_decay?)", or "".
 std::string meant_by(std::string_view name, const std::vector<std::string>& known) {
   const std::string ours = tensor_called(name);
@@ -75,7 +70,7 @@ class Reader {
     if (ranked == nullptr) {
       const std::vector<std::string> known = tensors_of(inputs_, outputs_);
       throw InputError(text(where_, ": tensor ", name, ": unknown to ", to_.room->name, meant_by(name, known),
-                            ", which takes ", listed(known)));
+                            ", which takes ", names_in(known)));
     }
     const FileLayout layout = layout_of(name, *ranked, array.shape);
     if (layout.has_heads()) {
@@ -437,7 +432,7 @@ void refuse_unknown(const std::vector<std::string>& unknown, const std::vector<s
     const bool gradient = name.starts_with("d_") && problem.problem.cotangents.empty();
     throw InputError(text(where, ": tensor ", name, ": the case does not ask for it",
                           gradient ? ", for it has no cotangents" : meant_by(name, known), "; to this case ",
-                          mechanism_of(problem), " answers ", listed(known), "; --tensor judges some of them"));
+                          mechanism_of(problem), " answers ", names_in(known), "; --tensor judges some of them"));
   }
 }
 
@@ -491,7 +486,7 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
       continue;
     }
     require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, unknown),
-            "; to this case ", mechanism_of(problem), " answers ", listed(known), "; --tensor judges some of them");
+            "; to this case ", mechanism_of(problem), " answers ", names_in(known), "; --tensor judges some of them");
     if (problem.parts) found->second = sampled_of(found->second, problem, name, truth.shape, where);
     const std::vector<int> expected = problem.shape_in_file(name, truth.shape);
     require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),

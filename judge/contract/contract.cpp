@@ -7,6 +7,7 @@
 #include "files/case_file.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "files/names.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 
@@ -105,11 +106,7 @@ std::string text_at(const Json& object, const char* name, const std::string& sou
   return it->get<std::string>();
 }
 
-std::string format_names() {
-  std::string names;
-  for (const Format format : all_formats) names += (names.empty() ? "" : ", ") + std::string(name_of(format));
-  return names;
-}
+std::string format_names() { return names_in(name_list(all_formats)); }
 
 /// The sites of softmax attention whose numbers may be multiples of scales of blocks.
 constexpr std::string_view sites_of_blocks[] = {"Q", "K", "V", "P", "dS"};
@@ -226,9 +223,7 @@ std::optional<Contract> known_contract(const std::string& name) {
 }
 
 std::string known_names() {
-  std::string names;
-  for (const Contract& contract : named_contracts()) names += (names.empty() ? "" : ", ") + contract.name;
-  return names;
+  return names_in(named_contracts(), [](const Contract& contract) { return contract.name; });
 }
 
 }  // namespace

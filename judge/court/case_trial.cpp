@@ -49,7 +49,7 @@ const KernelForm& form_for(const KernelRoom& kernels, const Problem& problem, co
     obstacles += text(obstacles.empty() ? "" : "; ", form->name, ": ", obstacle);
   }
   require(!obstacles.empty(), "--form: ", kernels.name, " has no ", asked, did_you_mean(asked, names), "; it has ",
-          names_in(names, [](const std::string& name) { return name; }));
+          names_in(names));
   throw InputError(text(
       where, ": ", obstacles,
       of_problem ? "; so no contract can be asked; without --contract, --form and --tile the model judges it" : ""));
@@ -60,8 +60,7 @@ std::vector<int> tiles_of(const KernelForm& form, const std::string& asked) {
   std::vector<int> tiles;
   for (std::size_t t = 0; t < form.tiles.size(); ++t)
     if (asked.empty() || form.tiles[t] == asked) tiles.push_back(static_cast<int>(t));
-  require(!tiles.empty(), "--tile: ", form.name, " has no ", asked, "; it has ",
-          names_in(form.tiles, [](std::string_view tile) { return tile; }));
+  require(!tiles.empty(), "--tile: ", form.name, " has no ", asked, "; it has ", names_in(form.tiles));
   return tiles;
 }
 
@@ -272,8 +271,7 @@ void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
   for (const auto& [name, truth] : oracle_.tensors) known.push_back(name);
   for (const std::string& name : names)
     require(std::any_of(oracle_.tensors.begin(), oracle_.tensors.end(), [&](const auto& t) { return t.first == name; }),
-            "--tensor: there is no ", name, did_you_mean(name, known), "; there are ",
-            names_in(known, [](const std::string& one) { return one; }));
+            "--tensor: there is no ", name, did_you_mean(name, known), "; there are ", names_in(known));
 }
 
 GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,

@@ -97,8 +97,7 @@ bool Why::known() const { return explanations.known() && says_something(explanat
 
 std::vector<std::string> Why::further() const {
   if (failing == 0 && !loose.tensors.empty())
-    return {fmt::format("why: rounds more than {} allows in {}: {}", loose.contract,
-                        names_in(loose.tensors, [](const std::string& name) { return name; }),
+    return {fmt::format("why: rounds more than {} allows in {}: {}", loose.contract, names_in(loose.tensors),
                         loose.sites.empty() ? loose.obstacle : loose.sites)};
   if (!looked_further) return {};
   std::vector<std::string> lines;

@@ -142,8 +142,7 @@ void refuse_params(const Room& room, const Params& params, Shape shape) {
   }
   for (const auto& [name, value] : params)
     require(takes(room, name), "--param: ", room.name, " has no ", name, did_you_mean(name, known),
-            names.empty() ? ", and no other" : "; it has ",
-            names_in(names, [](const std::string& one) { return one; }));
+            names.empty() ? ", and no other" : "; it has ", names_in(names));
   shape.seq_len = 1, shape.query_len = 0;
   try {
     room.values(room.make({.mechanism = std::string(room.name), .shape = shape, .params = params}), Tier::fp64);

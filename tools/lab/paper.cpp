@@ -31,9 +31,7 @@ std::vector<std::string> names() {
 const Paper& paper_named(const std::string& name) {
   for (const Paper& paper : papers())
     if (paper.name == name) return paper;
-  std::string all;
-  for (const std::string& one : names()) all += (all.empty() ? "" : ", ") + one;
-  throw InputError(text("there is no table ", name, did_you_mean(name, names()), "; there are ", all));
+  throw InputError(text("there is no table ", name, did_you_mean(name, names()), "; there are ", names_in(names())));
 }
 
 std::string list() {

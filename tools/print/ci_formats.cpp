@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "files/names.hpp"
 #include "files/shown.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "tools/print/escape.hpp"
@@ -139,7 +140,7 @@ std::string as_github(const Page& page, const Rows& rows) {
                          workflow_text(explanation_of(row), false));
     else if (!row.judgement.blind_spots.empty())
       out += fmt::format("::notice title={}::this case cannot show {}\n", workflow_text(kernel, true),
-                         workflow_text(listed(row.judgement.blind_spots), false));
+                         workflow_text(names_in(row.judgement.blind_spots), false));
     if (const std::string evidence = evidence_of(row); passes(row) && !evidence.empty())
       out += plain_text(fmt::format("PASS {}: {}", kernel, evidence)) + '\n';
   }

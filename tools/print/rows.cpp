@@ -90,7 +90,7 @@ std::string cannot_see(const ReportRow& row) {
                                            [&](const auto& spot) { return spot.name == name && spot.by_contract > 0; });
   };
   const auto shown = std::count_if(unseen.begin(), unseen.end(), shows);
-  std::string words = names_in(unseen, [](const std::string& name) { return name; });
+  std::string words = names_in(unseen);
   if (shown == 0) return words;
   return words + fmt::format("; `assay suite {}` has cases that {}", row.mechanism,
                              shown == static_cast<std::ptrdiff_t>(unseen.size()) ? "do" : "see some of it");
@@ -237,10 +237,6 @@ Table summary_of(const Rows& rows) {
   return table;
 }
 
-std::string listed(const std::vector<std::string_view>& names) {
-  return names_in(names, [](std::string_view name) { return name; });
-}
-
 std::string kernel_of(const ReportRow& row) {
   return shown_mechanism(row) + ' ' + row.form +
          (row.device == cpu_executor || row.device.empty() ? "" : " on " + row.device) +
@@ -259,14 +255,13 @@ std::string count_of(const std::vector<ReportRow>& rows, const std::vector<std::
                                  [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; });
     if (n > 0) counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", n, name_of(verdict));
   }
-  const std::string unseen = names_in(not_judged, [](const std::string& name) { return name; });
+  const std::string unseen = names_in(not_judged);
   return fmt::format("{}: {}{}", counted(rows.size(), "tensor"), counts,
                      unseen.empty() ? "" : "; NOT JUDGED: " + unseen);
 }
 
 std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<std::string>& not_judged) {
-  const auto same = [](const std::string& name) { return name; };
-  const std::string left = not_judged.empty() ? "" : "; NOT JUDGED: " + names_in(not_judged, same);
+  const std::string left = not_judged.empty() ? "" : "; NOT JUDGED: " + names_in(not_judged);
   const Verdict worst = worst_of(rows);
   std::map<std::string, std::vector<const ReportRow*>> by;
   std::vector<std::string> unseen, wrong;
@@ -279,7 +274,7 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
       wrong.push_back(row.tensor.empty() ? "all tensors" : row.tensor);
   if (!passes(worst))
     return fmt::format("{}  {} of {}: {}{}", name_of(worst), wrong.size(), counted(rows.size(), "tensor"),
-                       names_in(wrong, same), left);
+                       names_in(wrong), left);
   std::string line;
   for (const auto& [evidence, passing] : by) {
     const bool by_model = evidence == "model";
@@ -293,7 +288,7 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
                         counted(passing.size(), "tensor"), by_model ? "the " : "", evidence,
                         short_ratio(excess(largest)), limit, largest->tensor);
   }
-  return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen, same)) + left;
+  return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen)) + left;
 }
 
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& first) {
@@ -327,7 +322,7 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
                                     row.judgement.infinite == 1 ? "element is" : "elements are"));
       if (!row.judgement.blind_spots.empty())
         lines.push_back(fmt::format("note  {} {} {}: this case cannot show {}", kernel_of(row), contract_of(row),
-                                    row.tensor, listed(row.judgement.blind_spots)));
+                                    row.tensor, names_in(row.judgement.blind_spots)));
       continue;
     }
     const std::string told = (row.tensor.empty() ? "all tensors" : row.tensor) + ": " + row.judgement.reason;

@@ -54,8 +54,6 @@ std::string detected_by(const ReportRow& row);
 /// In short: of tensors that fail only `first`, without a command, where it is named.
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows,
                                        const std::optional<std::string>& first = std::nullopt);
-/// "last_row_stale, last_row_zero"
-std::string listed(const std::vector<std::string_view>& names);
 
 /// The table of the tensors of one kernel, for people.
 struct KernelTable {

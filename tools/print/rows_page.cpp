@@ -131,7 +131,7 @@ Json record_of(const ReportRow& row) {
   set("draws", row.draws), set("stall", row.stall), set("judged_by", row.judged_by), set("fits", row.fits),
       set("smallest_gain", j.smallest_gain);
   set("detects", detected_by(row));
-  set("cannot_see", row.detects ? names_in(row.detects->unseen, [](const std::string& name) { return name; }) : "");
+  set("cannot_see", row.detects ? names_in(row.detects->unseen) : "");
   set("bound_over_sigma", j.bound_over_sigma);
   set("evidence", row.evidence);
   for (const auto& [key, weighed] : {std::pair{"model", &row.by_model}, {"contract", &row.by_contract}}) {
@@ -141,7 +141,7 @@ Json record_of(const ReportRow& row) {
     record[name + "_reason"] = *weighed ? (*weighed)->reason : "";
   }
   record["rounded_at"] = row.rounded_at;
-  set("blind_spots", listed(j.blind_spots));
+  set("blind_spots", names_in(j.blind_spots));
   record["command"] = row.command;
   if (!row.of_case.empty()) record["case"] = row.of_case;
   return record;

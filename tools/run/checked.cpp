@@ -142,10 +142,6 @@ Page page_of(const CheckOptions& options, const CaseTrial& trial) {
   return page;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  return names_in(names, [](const std::string& name) { return name; });
-}
-
 /// Says what was read off the answer and what was not: in lines, and as facts of JSON.
 void tell_what_was_read(Checked& checked) {
   const GivenAnswer& got = checked.got;
@@ -156,12 +152,12 @@ void tell_what_was_read(Checked& checked) {
   const std::string outcome =
       checked.trial->strict_dtypes() ? "--strict-dtypes refuses that" : "one rounding to that is allowed";
   for (const auto& [how, tensors] : narrow)
-    checked.remarks.push_back(listed(tensors) + ": stored " + how + "; " + outcome);
+    checked.remarks.push_back(names_in(tensors) + ": stored " + how + "; " + outcome);
   std::map<std::string, std::vector<std::string>> unseen;
   for (const NotJudged& one : got.not_judged)
     unseen[one.why].push_back(one.tensor), checked.page.not_judged.push_back(one.tensor);
   for (const auto& [why, tensors] : unseen)
-    checked.remarks.push_back("not judged: " + listed(tensors) + " (" + why + ")");
+    checked.remarks.push_back("not judged: " + names_in(tensors) + " (" + why + ")");
   const std::string& guess = checked.trial->precision_guess();
   if (!guess.empty()) checked.remarks.push_back("precision: " + guess + "; the case names none");
   if (!all_pass(checked.rows))

@@ -95,11 +95,8 @@ std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::str
   if (args.empty() || args.front().starts_with('-')) return args;
   if (args.front() == "limits") args.front() = "identities";  // its older name
   std::vector<std::string> verbs;
-  std::string all;
-  for (const Command* command : line.verbs) {
-    verbs.emplace_back(command->name);
-    all += (all.empty() ? "" : ", ") + verbs.back();
-  }
+  for (const Command* command : line.verbs) verbs.emplace_back(command->name);
+  const std::string all = names_in(verbs);
   if (std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end()) return args;
   require(std::find(std::begin(verbs_of_lab), std::end(verbs_of_lab), args.front()) == std::end(verbs_of_lab),
           args.front(), " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab ",

@@ -97,8 +97,8 @@ int run_infer(const Flags& flags, Console& console) {
   std::ostream& words = flags.output == "-" ? console.err : console.out;
   if (!found.explained && found.narrow_state.empty())
     if (const auto named = named_contracts_of(trials, answers, flags, stop); !named.empty()) {
-      words << "the answers keep " << names_in(named, [](const std::string& name) { return name; }) << ": --contract "
-            << named.front() << " judges by it; no site in a coarser format explains more\n";
+      words << "the answers keep " << names_in(named) << ": --contract " << named.front()
+            << " judges by it; no site in a coarser format explains more\n";
       return exit_passed;
     }
   if (!found.explained) {

@@ -87,8 +87,7 @@ DriftSpec spec_of(const DriftFlags& flags) {
   if (!flags.tile.empty()) {
     const auto& tiles = spec.form->tiles;
     const auto it = std::find(tiles.begin(), tiles.end(), flags.tile);
-    require(it != tiles.end(), "--tile: there is no ", flags.tile, "; there are ",
-            names_in(tiles, [](std::string_view tile) { return tile; }));
+    require(it != tiles.end(), "--tile: there is no ", flags.tile, "; there are ", names_in(tiles));
     spec.tile = static_cast<int>(it - tiles.begin());
   }
   spec.inputs = {.mechanism = flags.mechanism,

@@ -136,8 +136,7 @@ std::vector<std::string> names_of(std::string list) {
 
 /// Throws InputError if no kernel is known, or none of a form that is asked for.
 void require_forms(const ReportOptions& options, const std::vector<std::string>& known) {
-  require(!known.empty(), "--mechanism: no kernel of this build computes ",
-          names_in(options.mechanisms, [](const std::string& name) { return name; }));
+  require(!known.empty(), "--mechanism: no kernel of this build computes ", names_in(options.mechanisms));
   for (const std::string& name : names_of(options.form))
     require(std::find(known.begin(), known.end(), name) != known.end(), "--form: ", there_is_no(name, known));
 }

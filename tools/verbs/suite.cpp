@@ -240,10 +240,9 @@ void tell_failures(const Posed& posed, const std::vector<ReportRow>& rows, const
   }
   if (first == nullptr) return;
   for (const std::string& line : complaints_of({*first})) all.lines.push_back(line);
-  const auto same = [](const std::string& name) { return name; };
   if (!others.empty())
     all.lines.push_back(
-        fmt::format("      {} {} not pass, either", names_in(others, same), others.size() == 1 ? "does" : "do"));
+        fmt::format("      {} {} not pass, either", names_in(others), others.size() == 1 ? "does" : "do"));
   for (const std::string& line : findings) {
     all.lines.push_back("      " + line);
     all.findings.push_back({{"case", posed.number}, {"finding", line}});
@@ -263,10 +262,10 @@ void tell_notes(const Posed& posed, const std::vector<ReportRow>& rows, Outcome&
   }
   if (loose.empty()) return;
   const std::string& contract = contract_of(rows.front());
-  all.lines.push_back(fmt::format(
-      "note  case {}: {} rounds more than {} allows, up to {:.3g} times its limit; --contract "
-      "{} fails",
-      posed.number, names_in(loose, [](const std::string& name) { return name; }), contract, worst, contract));
+  all.lines.push_back(
+      fmt::format("note  case {}: {} rounds more than {} allows, up to {:.3g} times its limit; --contract "
+                  "{} fails",
+                  posed.number, names_in(loose), contract, worst, contract));
 }
 
 void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem::path& folder,
