@@ -13,9 +13,7 @@ class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() { close(); }
   int get() const { return fd_; }
   /// Fills `bytes`; false if there are not as many.

@@ -14,9 +14,7 @@ class InputFile {
   /// Refuses folders and devices, some of which never end, and a pipe that no program writes to within a second.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
-  InputFile(InputFile&&) = delete;
   InputFile& operator=(const InputFile&) = delete;
-  InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
   /// A pipe has no size and no way back.

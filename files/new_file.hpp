@@ -19,9 +19,7 @@ class NewFile {
   /// written to.
   explicit NewFile(std::filesystem::path target, Access access = Access::usual);
   NewFile(const NewFile&) = delete;
-  NewFile(NewFile&&) = delete;
   NewFile& operator=(const NewFile&) = delete;
-  NewFile& operator=(NewFile&&) = delete;
   /// Removes what has not been committed.
   ~NewFile();
 

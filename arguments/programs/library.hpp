@@ -29,9 +29,7 @@ class PlantedPart {
  public:
   explicit PlantedPart(std::string name = "", language::Program stand_in = {});
   PlantedPart(const PlantedPart&) = delete;
-  PlantedPart(PlantedPart&&) = delete;
   PlantedPart& operator=(const PlantedPart&) = delete;
-  PlantedPart& operator=(PlantedPart&&) = delete;
   ~PlantedPart();
 
   std::set<std::string, std::less<>> asked;

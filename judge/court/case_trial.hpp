@@ -36,9 +36,7 @@ class CaseTrial {
   /// `parts` are those of a larger case that `stored` is.
   CaseTrial(Safetensors stored, Standard standard, std::string where, std::optional<SampledParts> parts = {});
   CaseTrial(const CaseTrial&) = delete;
-  CaseTrial(CaseTrial&&) = delete;
   CaseTrial& operator=(const CaseTrial&) = delete;
-  CaseTrial& operator=(CaseTrial&&) = delete;
   ~CaseTrial() = default;
 
   /// Whether nothing speaks against the problem, and so little against these tensors, that the oracle need not be asked

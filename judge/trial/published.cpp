@@ -97,9 +97,7 @@ class Kept {
  public:
   Kept() : folder_(std::filesystem::temp_directory_path() / ("assay_published_" + std::to_string(getpid()))) {}
   Kept(const Kept&) = delete;
-  Kept(Kept&&) = delete;
   Kept& operator=(const Kept&) = delete;
-  Kept& operator=(Kept&&) = delete;
   ~Kept() {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);

@@ -29,9 +29,7 @@ class ReplayLimit {
  public:
   explicit ReplayLimit(std::size_t bytes) : before_(bytes_) { bytes_ = bytes; }
   ReplayLimit(const ReplayLimit&) = delete;
-  ReplayLimit(ReplayLimit&&) = delete;
   ReplayLimit& operator=(const ReplayLimit&) = delete;
-  ReplayLimit& operator=(ReplayLimit&&) = delete;
   ~ReplayLimit() { bytes_ = before_; }
   static std::size_t bytes() { return bytes_; }
 

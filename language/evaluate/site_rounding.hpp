@@ -21,9 +21,7 @@ class SiteRounding {
     active = this;
   }
   SiteRounding(const SiteRounding&) = delete;
-  SiteRounding(SiteRounding&&) = delete;
   SiteRounding& operator=(const SiteRounding&) = delete;
-  SiteRounding& operator=(SiteRounding&&) = delete;
   ~SiteRounding() { active = before_; }
 
   /// The one of this thread, or null.

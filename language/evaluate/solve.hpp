@@ -65,9 +65,7 @@ class Factored {
     }
   }
   Factored(const Factored&) = delete;
-  Factored(Factored&&) = delete;
   Factored& operator=(const Factored&) = delete;
-  Factored& operator=(Factored&&) = delete;
   ~Factored() = default;
 
   /// Replaces a right-hand side by its solution; undefined where the matrix is singular, or not positive definite, or

@@ -75,9 +75,7 @@ class LazyRows {
  public:
   LazyRows() = default;
   LazyRows(const LazyRows&) = delete;
-  LazyRows(LazyRows&&) = delete;
   LazyRows& operator=(const LazyRows&) = delete;
-  LazyRows& operator=(LazyRows&&) = delete;
   virtual ~LazyRows() = default;
   /// Row t of state k.
   virtual Value<S> row(std::size_t k, int t) = 0;

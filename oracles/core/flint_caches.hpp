@@ -7,9 +7,7 @@ namespace assay {
 struct FlintCaches {
   FlintCaches() = default;
   FlintCaches(const FlintCaches&) = delete;
-  FlintCaches(FlintCaches&&) = delete;
   FlintCaches& operator=(const FlintCaches&) = delete;
-  FlintCaches& operator=(FlintCaches&&) = delete;
   ~FlintCaches() { flint_cleanup(); }
 };
 

@@ -86,9 +86,7 @@ class Room {
   constexpr Room(std::string_view its_name, std::string_view its_summary, std::span<const std::string_view> its_options)
       : name(its_name), summary(its_summary), options(its_options) {}
   Room(const Room&) = delete;
-  Room(Room&&) = delete;
   Room& operator=(const Room&) = delete;
-  Room& operator=(Room&&) = delete;
   constexpr virtual ~Room() = default;
 
   virtual std::vector<RoomFacts::Ranked> inputs() const = 0;

@@ -15,9 +15,7 @@ class Trajectory {
  public:
   Trajectory() = default;
   Trajectory(const Trajectory&) = delete;
-  Trajectory(Trajectory&&) = delete;
   Trajectory& operator=(const Trajectory&) = delete;
-  Trajectory& operator=(Trajectory&&) = delete;
   virtual ~Trajectory() = default;
 
   /// The outputs of the next segment, which goes on from the states that the one before has left. The states in

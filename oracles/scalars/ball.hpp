@@ -24,9 +24,7 @@ class BallPrecision {
   explicit BallPrecision(long bits) : before_(bits_) { bits_ = bits; }
   ~BallPrecision() { bits_ = before_; }
   BallPrecision(const BallPrecision&) = delete;
-  BallPrecision(BallPrecision&&) = delete;
   BallPrecision& operator=(const BallPrecision&) = delete;
-  BallPrecision& operator=(BallPrecision&&) = delete;
   static long bits() { return bits_; }
 
  private:

@@ -31,9 +31,7 @@ class EmulatedArithmetic {
     current = this;
   }
   EmulatedArithmetic(const EmulatedArithmetic&) = delete;
-  EmulatedArithmetic(EmulatedArithmetic&&) = delete;
   EmulatedArithmetic& operator=(const EmulatedArithmetic&) = delete;
-  EmulatedArithmetic& operator=(EmulatedArithmetic&&) = delete;
   ~EmulatedArithmetic() { current = before_; }
 
   /// Rounds an operation's exact result, of which x is a double's worth: for numbers of at most 25 bits, a sum,

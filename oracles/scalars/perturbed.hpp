@@ -42,9 +42,7 @@ class PerturbedArithmetic {
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
   PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide);
   PerturbedArithmetic(const PerturbedArithmetic&) = delete;
-  PerturbedArithmetic(PerturbedArithmetic&&) = delete;
   PerturbedArithmetic& operator=(const PerturbedArithmetic&) = delete;
-  PerturbedArithmetic& operator=(PerturbedArithmetic&&) = delete;
   ~PerturbedArithmetic();
 
   /// The one of this thread, or null.

@@ -150,9 +150,7 @@ class Compiled {
     if (library_ == nullptr) message_ = text_of_file(of + "/log");
   }
   Compiled(const Compiled&) = delete;
-  Compiled(Compiled&&) = delete;
   Compiled& operator=(const Compiled&) = delete;
-  Compiled& operator=(Compiled&&) = delete;
   ~Compiled() {
     if (library_ != nullptr) dlclose(library_);
     std::error_code ignored;

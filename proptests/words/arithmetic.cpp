@@ -48,9 +48,7 @@ class Seen {
  public:
   Seen() = default;
   Seen(const Seen&) = delete;
-  Seen(Seen&&) = delete;
   Seen& operator=(const Seen&) = delete;
-  Seen& operator=(Seen&&) = delete;
   ~Seen() { EXPECT_GT(worst_, 0) << "no rounding error was ever seen"; }
 
   void operator()(const Mp100& error, double allowed) {

@@ -20,9 +20,7 @@ class DefiniteSystem {
     eliminate(first, n);
   }
   DefiniteSystem(const DefiniteSystem&) = delete;
-  DefiniteSystem(DefiniteSystem&&) = delete;
   DefiniteSystem& operator=(const DefiniteSystem&) = delete;
-  DefiniteSystem& operator=(DefiniteSystem&&) = delete;
   ~DefiniteSystem() = default;
 
   /// Replaces the right-hand side `x` by the solution.

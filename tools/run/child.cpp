@@ -121,9 +121,7 @@ struct FileMessage {
     header.msg_controllen = room.size();
   }
   FileMessage(const FileMessage&) = delete;
-  FileMessage(FileMessage&&) = delete;
   FileMessage& operator=(const FileMessage&) = delete;
-  FileMessage& operator=(FileMessage&&) = delete;
   ~FileMessage() = default;
 };
 

@@ -34,9 +34,7 @@ class ChildKeeper {
   /// `folder`, if it is not empty, is removed when this process ends. Throws InputError if there can be no process.
   explicit ChildKeeper(const Body& body, const std::filesystem::path& folder = {});
   ChildKeeper(const ChildKeeper&) = delete;
-  ChildKeeper(ChildKeeper&&) = delete;
   ChildKeeper& operator=(const ChildKeeper&) = delete;
-  ChildKeeper& operator=(ChildKeeper&&) = delete;
   ~ChildKeeper();
 
   /// Starts a child in a process group of its own with nothing to read, and waits for its end. At the limit, and where
@@ -74,9 +72,7 @@ class PrivateFolder {
   /// Under the folder for temporary files; throws InputError if there can be none.
   PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder(PrivateFolder&&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(PrivateFolder&&) = delete;
   ~PrivateFolder();
 
   const std::filesystem::path& path() const { return path_; }

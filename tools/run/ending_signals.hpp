@@ -14,9 +14,7 @@ class EndingSignals {
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   EndingSignals(const EndingSignals&) = delete;
-  EndingSignals(EndingSignals&&) = delete;
   EndingSignals& operator=(const EndingSignals&) = delete;
-  EndingSignals& operator=(EndingSignals&&) = delete;
   ~EndingSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   const sigset_t* set() const { return &set_; }
 

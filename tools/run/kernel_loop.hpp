@@ -16,9 +16,7 @@ class KernelLoop {
   /// `folder` is removed when this process ends.
   KernelLoop(std::string command, const std::filesystem::path& folder);
   KernelLoop(const KernelLoop&) = delete;
-  KernelLoop(KernelLoop&&) = delete;
   KernelLoop& operator=(const KernelLoop&) = delete;
-  KernelLoop& operator=(KernelLoop&&) = delete;
   ~KernelLoop();
 
   /// Has it answer the case in `problem` and write to `out`. Throws InputError, one sentence that starts with

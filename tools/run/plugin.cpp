@@ -46,9 +46,7 @@ class SharedMemory {
   /// Memory that another process has made.
   SharedMemory(int file, std::size_t size) : file_(dup(file)), size_(size) { map(); }
   SharedMemory(const SharedMemory&) = delete;
-  SharedMemory(SharedMemory&&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory() {
     munmap(data_, size_);
     close(file_);

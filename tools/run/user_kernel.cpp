@@ -20,9 +20,7 @@ class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) { std::filesystem::create_directory(path_); }
   RunFolder(const RunFolder&) = delete;
-  RunFolder(RunFolder&&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
-  RunFolder& operator=(RunFolder&&) = delete;
   ~RunFolder() {
     std::error_code ignored;  // it goes with the folder around it
     std::filesystem::remove_all(path_, ignored);

@@ -70,9 +70,7 @@ class OutputFile {
   /// "-" is `standard_output`. Throws InputError if nothing can be written there, or if it is one of `inputs`.
   OutputFile(std::string path, std::ostream& standard_output, const std::vector<std::string>& inputs = {});
   OutputFile(const OutputFile&) = delete;
-  OutputFile(OutputFile&&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
   /// Throws InputError if the text could not be written whole.
@@ -98,9 +96,7 @@ class Progress {
   /// A total of 0 is not known yet.
   explicit Progress(Console& console, std::size_t total = 0, std::chrono::milliseconds every = std::chrono::seconds(1));
   Progress(const Progress&) = delete;
-  Progress(Progress&&) = delete;
   Progress& operator=(const Progress&) = delete;
-  Progress& operator=(Progress&&) = delete;
   ~Progress();
 
   void step(std::string_view what);
