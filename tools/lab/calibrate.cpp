@@ -23,8 +23,7 @@ struct Flags {
 
 int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& file, Console& console) {
   Progress progress(console);
-  const ModelCalibration c =
-      calibrate_model(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+  const ModelCalibration c = calibrate_model(options, progress.steps());
   file.commit(flags.docs                   ? model_page(c)
               : flags.format == "markdown" ? table_of(c).markdown()
               : flags.format == "csv"      ? table_of(c).csv()
@@ -51,11 +50,8 @@ int run_calibrate(const Flags& flags, Console& console) {
   if (!options.shape.empty()) shape_from(options.shape);  // refused before any work
   OutputFile file(flags.output, console.out);
   if (flags.model) return run_model(flags, options, file, console);
-  const Calibration calibration = [&] {
-    if (!flags.parts.empty()) return merged(flags.parts);
-    Progress progress(console);
-    return calibrate(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
-  }();
+  const Calibration calibration =
+      flags.parts.empty() ? calibrate(options, Progress(console).steps()) : merged(flags.parts);
   file.commit(flags.docs ? calibration_page(calibration) : print(calibration, *table_format_from(flags.format)));
   return flags.docs || calibration.passed() ? exit_passed : exit_failed;
 }

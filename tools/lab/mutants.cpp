@@ -37,12 +37,9 @@ int run_published(const Flags& flags, Console& console) {
   std::vector<std::string> named = flags.published;
   std::erase(named, "");  // all are asked for
   OutputFile file(flags.output, console.out);
-  const std::vector<PublishedTrial> trials = [&] {
-    Progress progress(console);
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    return try_published(named, flags.options.threads > 0 ? flags.options.threads : cores,
-                         [&](std::size_t total, std::string_view what) { progress.step(total, what); });
-  }();
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+            threads = flags.options.threads > 0 ? flags.options.threads : cores;
+  const std::vector<PublishedTrial> trials = try_published(named, threads, Progress(console).steps());
   Table table{{{"thread"}, {"error"}, {"planted"}, {"mechanism"}, {"case"}, {"fault"}, {"healthy"}, {"with it"}}, {}};
   std::string more;
   int planted = 0, found = 0;
@@ -94,22 +91,12 @@ int run_mutants(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out);
   PlotFile plot(flags.plot, console);
   Detection detection;
-  const auto with_progress = [&](const auto& measure) {
-    Progress progress(console);
-    return measure([&](std::size_t total, std::string_view what) { progress.step(total, what); });
-  };
-  if (!options.power.empty())
-    detection.power = with_progress([&](const WorkDone& done) { return measure_power(options, done); });
-  if (options.shrinks)
-    detection.smallest = with_progress([&](const WorkDone& done) {
-      return measure_shrinking(
-          options, [] { return true; }, done);
-    });
-  if (!options.healthy_only)
-    detection.kills = with_progress([&](const WorkDone& done) { return make_kill_table(options, done); });
+  if (!options.power.empty()) detection.power = measure_power(options, Progress(console).steps());
+  const auto all = [] { return true; };
+  if (options.shrinks) detection.smallest = measure_shrinking(options, all, Progress(console).steps());
+  if (!options.healthy_only) detection.kills = make_kill_table(options, Progress(console).steps());
   detection.kills.options = options;
-  if (options.healthy > 0)
-    detection.healthy = with_progress([&](const WorkDone& done) { return run_healthy(options, done); });
+  if (options.healthy > 0) detection.healthy = run_healthy(options, Progress(console).steps());
   if (detection.healthy) detection.kills.options.healthy = detection.healthy->drawn;
   file.commit(flags.docs               ? detection_page(detection)
               : flags.format == "html" ? html_of(detection)

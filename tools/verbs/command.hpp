@@ -102,6 +102,10 @@ class Progress {
   void step(std::string_view what);
   /// As above, of that many.
   void step(std::size_t total, std::string_view what);
+  /// The same for work that calls it, which this outlives: measure(Progress(console).steps()).
+  std::function<void(std::size_t total, std::string_view what)> steps() {
+    return [this](std::size_t total, std::string_view what) { step(total, what); };
+  }
   /// Another phase, of which so much is done; a total of 0 is not known.
   void phase(std::string_view what, std::size_t done = 0, std::size_t total = 0);
   /// A line that stays.

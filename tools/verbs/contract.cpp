@@ -40,7 +40,7 @@ std::vector<std::unique_ptr<CaseTrial>> trials_of(const Flags& flags, Console& c
     const std::string& file = flags.files[f];
     trials.push_back(std::make_unique<CaseTrial>(read_case(file), flags.standard, file));
     CaseTrial& trial = *trials.back();
-    trial.prepare([&](std::size_t total, std::string_view what) { progress.step(total, what); });
+    trial.prepare(progress.steps());
     trial.require_tensors(flags.tensors);
     require(trial.kernel().form != nullptr, file, ": no kernel of this build takes it, so it has no sites to infer");
     const KernelUnderTest &first = trials.front()->kernel(), &kernel = trial.kernel();

@@ -420,10 +420,7 @@ int run_drift(const DriftFlags& flags, Console& console) {
   const DriftSpec spec = spec_of(flags);
   OutputFile file(flags.output, console.out);
   PlotFile plot(flags.plot, console);
-  const Drift drift = [&] {
-    Progress progress(console);
-    return measure_drift(spec, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
-  }();
+  const Drift drift = measure_drift(spec, Progress(console).steps());
   const std::string command = command_of(flags);
   file.commit(flags.format == "html" ? as_page(drift, command)
                                      : print(drift, *table_format_from(flags.format), command));

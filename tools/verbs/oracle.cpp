@@ -74,11 +74,8 @@ int answer_problem(const OracleOptions& options, unsigned threads, Console& cons
   if (set_lambda0(options.lambda0, problem.problem))
     problem.metadata["params"] = json_of(problem.problem.params).dump();
   OutputFile file(options.output, console.out, {options.cases});
-  const Safetensors answer = [&] {
-    Progress progress(console);
-    return answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
-                       [&](std::size_t total, std::string_view what) { progress.step(total, what); });
-  }();
+  const Safetensors answer = answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
+                                         Progress(console).steps());
   file.commit([&](std::ostream& out) { write_safetensors(out, answer); });
   return exit_passed;
 }

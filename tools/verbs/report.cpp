@@ -359,7 +359,7 @@ int run_report(const Flags& flags, Console& console) {
   const Report report = [&] {
     Progress progress(console);
     progress.phase("kernels");
-    return make_report(options, [&](std::size_t total, std::string_view what) { progress.step(total, what); });
+    return make_report(options, progress.steps());
   }();
   // A report with --why shows the errors that are explained, too.
   file.commit(

@@ -59,14 +59,18 @@ struct Posed {
   }
 };
 
+/// The suite of a program, whose choice people hear of.
+const ProgramSuite& chosen_suite(const Room& room, const SuiteFlags& flags, Console& console) {
+  Progress progress(console);
+  return program_suite(room, flags.check.standard.threads,
+                       [&](std::size_t total) { progress.step(total, "choosing cases"); });
+}
+
 /// The eight of a room as they were measured, of a program as they are chosen here.
 std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, Console& console) {
   if (room.is_program()) {
     require(!flags.settings, "--settings: ", room.name, " has none");
-    Progress progress(console);
-    return program_suite(room, flags.check.standard.threads,
-                         [&](std::size_t total) { progress.step(total, "choosing cases"); })
-        .cases;
+    return chosen_suite(room, flags, console).cases;
   }
   const Suite* suite = find_suite(room.name);
   require(suite != nullptr, "suite: ", room.name,
@@ -402,11 +406,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
 
 /// Which cases a program's suite has, and what each adds.
 int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file, Console& console) {
-  const ProgramSuite& suite = [&]() -> const ProgramSuite& {
-    Progress progress(console);
-    return program_suite(room, flags.check.standard.threads,
-                         [&](std::size_t total) { progress.step(total, "choosing cases"); });
-  }();
+  const ProgramSuite& suite = chosen_suite(room, flags, console);
   if (flags.check.format == name_of(RowsFormat::json)) {
     file.commit(json_of_choice(flags).dump(2) + '\n');
     return exit_passed;
