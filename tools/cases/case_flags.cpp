@@ -34,12 +34,21 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
           "{" + CLI::detail::join(names, ",") + "}"};
 }
 
+void add_choice_flag(CLI::App& app, const std::string& flag, std::string& word, const std::string& help,
+                     const std::vector<std::string>& words) {
+  app.add_option(flag, word, help)->check(one_of(words))->capture_default_str();
+}
+
+void add_threads_flag(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "0 is all cores; the results do not depend on it")
+      ->check(whole_in(0, 1024))
+      ->capture_default_str();
+}
+
 void add_case_flags(CLI::App& app, CaseFlags& flags, const std::vector<std::string>& more_styles) {
   std::vector<std::string> styles = name_list(all_styles);
   styles.insert(styles.end(), more_styles.begin(), more_styles.end());
-  app.add_option("--style", flags.style, "how the inputs are distributed")
-      ->check(one_of(styles))
-      ->capture_default_str();
+  add_choice_flag(app, "--style", flags.style, "how the inputs are distributed", styles);
   app.add_option("--seed", flags.seed, "of the inputs")->check(any_seed())->capture_default_str();
   app.add_option("--param", flags.params, "a setting of the mechanism, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
@@ -53,9 +62,8 @@ void add_argument_flags(CLI::App& app, CaseFlags& flags, std::vector<std::string
                  "an argument that is a tensor (docs/arguments.md), NAME or NAME=NUMBERS: sink, bias, "
                  "cu_seqlens=0,5,5,64; may be given several times. Those that are settings are --param")
       ->allow_extra_args(false);
-  app.add_option("--layout", layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
-      ->check(one_of({"bthd", "bhtd", "thd"}))
-      ->capture_default_str();
+  add_choice_flag(app, "--layout", layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]",
+                  {"bthd", "bhtd", "thd"});
 }
 
 void add_mechanism_flag(CLI::App& app, std::string& mechanism) {
@@ -83,12 +91,12 @@ void add_false_alarms_flag(CLI::App& app, double& rate) {
 }
 
 void add_judge_flag(CLI::App& app, std::string& where) {
-  app.add_option("--judge", where,
-                 "where truth and the draws are computed that say how far a correct kernel may be off: auto is the GPU "
-                 "if this build has "
-                 "kernels for it, one is there and the case is worth it; the verdicts do not depend on it")
-      ->check(one_of({"auto", "cpu", "gpu"}))
-      ->capture_default_str();
+  add_choice_flag(
+      app, "--judge", where,
+      "where truth and the draws are computed that say how far a correct kernel may be off: auto is the GPU "
+      "if this build has "
+      "kernels for it, one is there and the case is worth it; the verdicts do not depend on it",
+      {"auto", "cpu", "gpu"});
 }
 
 std::function<std::string(const std::string&)> number_in(double low, double high) {

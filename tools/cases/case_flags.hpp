@@ -37,6 +37,12 @@ void add_mechanism_flag(CLI::App& app, std::string& mechanism);
 /// Adds --contract NAME|FILE.json, which excludes a --precision added before; `what` says what for.
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what);
 
+/// Adds a flag that is one of these words, its default told.
+void add_choice_flag(CLI::App& app, const std::string& flag, std::string& word, const std::string& help,
+                     const std::vector<std::string>& words);
+/// Adds --threads, of work whose results do not depend on it.
+void add_threads_flag(CLI::App& app, int& threads);
+
 /// Adds --false-alarms RATE.
 void add_false_alarms_flag(CLI::App& app, double& rate);
 /// --judge, as judge_on takes it.

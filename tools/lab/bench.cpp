@@ -344,9 +344,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
 
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
-  app.add_option("--format", options.format, "table, markdown, json or csv")
-      ->check(one_of(table_format_names()))
-      ->capture_default_str();
+  add_choice_flag(app, "--format", options.format, "table, markdown, json or csv", table_format_names());
   app.add_option("-o,--output", options.output, "where the table goes; - is standard output")->capture_default_str();
 }
 

@@ -79,9 +79,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--cases", options.cases, "the first so many of all those; 0 is all")->capture_default_str();
   app.add_option("--seconds", options.seconds, "begin no more cases after so many, and tell of those that are done")
       ->check(number_in(shortest_effort, longest_limit));
-  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, options.threads);
   add_judge_flag(app, flags->judge);
   add_shard_flag(app, flags->shard);
   const std::vector<CLI::Option*> measuring = app.get_options();
@@ -90,9 +88,7 @@ std::function<int(Console&)> add(CLI::App& app) {
               "measure nothing, but take what a run of other seeds has written as JSON; given once for "
               "each of them");
   for (CLI::Option* option : measuring) merge->excludes(option);
-  app.add_option("--format", flags->format, "table, markdown, json or csv")
-      ->check(one_of(table_format_names()))
-      ->capture_default_str();
+  add_choice_flag(app, "--format", flags->format, "table, markdown, json or csv", table_format_names());
   CLI::Option* model = app.add_flag("--model", flags->model,
                                     "of evidence `model` in place of contracts: its errors by room and precision");
   model->excludes(merge);

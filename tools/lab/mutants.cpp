@@ -132,18 +132,15 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--power-tokens", options.power_tokens, "the longest sequences that it is looked for in")
       ->check(whole_in(64, 4096))
       ->capture_default_str();
-  app.add_option("--held-out", flags->held_out, "the mutants that the judge was not written against: too, only or no")
-      ->check(one_of(name_list(all_held_out)))
-      ->capture_default_str();
+  add_choice_flag(app, "--held-out", flags->held_out,
+                  "the mutants that the judge was not written against: too, only or no", name_list(all_held_out));
   app.add_flag("--arguments", options.arguments, "of tile programs with arguments (docs/arguments.md) instead");
   flags->asks_published =
       app.add_option("--published", flags->published,
                      "plant the errors of public threads (docs/published-bugs.md) and judge them: these, or all")
           ->expected(0, CLI::detail::expected_max_vector_size);
   app.add_option("--seed", options.seed, "of the cases")->check(any_seed())->capture_default_str();
-  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, options.threads);
   add_judge_flag(app, flags->judge);
   add_drawn_format_flag(app, flags->format);
   app.add_flag("--docs", flags->docs, "print the page records/detection.md instead");

@@ -106,9 +106,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--flash-attention", flags->options.flash_attention,
                  "of parallax-ratios: what tools/gpu/attention_times.py wrote on that GPU");
   app.add_option("--seed", flags->options.seed, "of what is drawn")->check(any_seed())->capture_default_str();
-  app.add_option("--threads", flags->options.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, flags->options.threads);
   add_drawn_format_flag(app, flags->format);
   app.add_option("-o,--output", flags->output, "where the tables go; - is standard output")->capture_default_str();
   add_plot_flag(app, flags->plot);

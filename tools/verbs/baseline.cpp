@@ -272,9 +272,7 @@ std::function<int(Console&)> add(CLI::App& app) {
     sub->add_option("--timeout", flags->check.timeout, "seconds after which a command or plugin is killed")
         ->check(number_in(shortest_limit, longest_limit))
         ->capture_default_str();
-    sub->add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
-        ->check(whole_in(0, 1024))
-        ->capture_default_str();
+    add_threads_flag(*sub, flags->threads);
     sub->callback([wanted, function] { *wanted = function; });
     return sub;
   };
@@ -295,18 +293,16 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->allow_extra_args(false)
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
-  saves->add_option("--device", flags->device, "where kernels run, as for `assay report`")
-      ->check(one_of(name_list(all_runs_on)))
-      ->capture_default_str();
+  add_choice_flag(*saves, "--device", flags->device, "where kernels run, as for `assay report`",
+                  name_list(all_runs_on));
   saves->add_option("--shape", flags->report.shape, "B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);
   CLI::App* compares = verb("compare", "measure again, and fail if something has become worse", compare);
   compares->add_option("--mechanism", flags->report.mechanisms, "FILE.py that the baseline is of: it is run once more")
       ->delimiter(',')
       ->allow_extra_args(false);
-  compares->add_option("--format", flags->format, "table or markdown for people, json or csv for programs")
-      ->check(one_of(table_format_names()))
-      ->capture_default_str();
+  add_choice_flag(*compares, "--format", flags->format, "table or markdown for people, json or csv for programs",
+                  table_format_names());
   compares->add_option("-o,--output", flags->output, "where the comparison goes; - is standard output")
       ->capture_default_str();
   return [flags, wanted](Console& console) { return (*wanted)(*flags, console); };

@@ -97,9 +97,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--shape", options->shape,
                  "B,T,H,d or B,T,H,K,V; 1,4/128,8/2,64 has 4 queries on 128 keys and 8 heads on 2 key/value heads")
       ->required();
-  app.add_option("--precision", options->precision, "what queries, keys, values and cotangents are rounded to")
-      ->check(one_of(name_list(case_precisions)))
-      ->capture_default_str();
+  add_choice_flag(app, "--precision", options->precision, "what queries, keys, values and cotangents are rounded to",
+                  name_list(case_precisions));
   add_argument_flags(app, options->flags, options->with, options->layout);
   app.add_option("--fill", options->fill,
                  "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")

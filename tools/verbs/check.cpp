@@ -119,13 +119,9 @@ std::function<int(Console&)> add(CLI::App& app) {
                text("compute truth and sigma again; without, they are kept for the next check of the case, in "
                     "$XDG_CACHE_HOME/assay or ~/.cache/assay, up to ",
                     cache_bound >> 20, " MiB"));
-  app.add_option("--threads", options->standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, options->standard.threads);
   add_judge_flag(app, options->judge);
-  app.add_option("--format", options->format, std::string(rows_formats_help))
-      ->check(one_of(name_list(all_rows_formats)))
-      ->capture_default_str();
+  add_choice_flag(app, "--format", options->format, std::string(rows_formats_help), name_list(all_rows_formats));
   app.add_option("-o,--output", options->output, "where the verdicts go; - is standard output")->capture_default_str();
   add_plot_flag(app, options->plot);
   return [options](Console& console) { return run_check(*options, console); };

@@ -143,9 +143,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--limit", flags->limit, "seconds that the search may take")
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
-  app.add_option("--threads", flags->standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, flags->standard.threads);
   app.add_option("-o,--output", flags->output, "where the contract goes, as JSON; - is standard output");
   return [flags](Console& console) { return run_infer(*flags, console); };
 }

@@ -434,9 +434,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->required();
   app.add_option("--form", flags->form, "of its kernel; the first if it is not given");
   app.add_option("--tile", flags->tile, "of the form; its first if it is not given");
-  app.add_option("--precision", flags->precision, "whose contract the kernel keeps; exact rounds nothing")
-      ->check(one_of(precision_names()))
-      ->capture_default_str();
+  add_choice_flag(app, "--precision", flags->precision, "whose contract the kernel keeps; exact rounds nothing",
+                  precision_names());
   app.add_option("--site", flags->sites, "SITE=FORMAT: other than the contract's; may be given several times")
       ->allow_extra_args(false);
   app.add_option("--tokens", flags->tokens, "T")->check(whole_in(1L, 1L << 40))->capture_default_str();
@@ -459,9 +458,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "runs of a correct kernel that the budget is derived from, 12 if not given (fp64: 8); 0: no budget")
       ->check(whole_in(0, 64));
   app.add_flag("--no-sites", flags->without_sites, "leave out the error of every site alone");
-  app.add_option("--threads", flags->threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
+  add_threads_flag(app, flags->threads);
   add_judge_flag(app, flags->judge);
   add_drawn_format_flag(app, flags->format);
   app.add_option("-o,--output", flags->output, "where the result goes; - is standard output")->capture_default_str();

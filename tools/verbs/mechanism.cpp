@@ -209,9 +209,7 @@ std::function<int(Console&)> add(CLI::App& app) {
                    "a setting of the other, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
   equal->add_option("--shape", flags->shape, "of the case, B,T,H,K,V")->capture_default_str();
-  equal->add_option("--style", flags->style, "how the inputs are distributed")
-      ->check(one_of(name_list(all_styles)))
-      ->capture_default_str();
+  add_choice_flag(*equal, "--style", flags->style, "how the inputs are distributed", name_list(all_styles));
   equal->add_option("--seed", flags->seed, "of the inputs")->check(any_seed())->capture_default_str();
   equal->add_flag("--json", flags->json, "as JSON");
   return [flags, check, write](Console& console) {

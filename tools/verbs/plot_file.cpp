@@ -74,9 +74,7 @@ void add_plot_flag(CLI::App& app, std::string& path) {
 void add_drawn_format_flag(CLI::App& app, std::string& format) {
   std::vector<std::string> formats = table_format_names();
   formats.emplace_back("html");
-  app.add_option("--format", format, "table, markdown or html for people, json or csv for programs")
-      ->check(one_of(formats))
-      ->capture_default_str();
+  add_choice_flag(app, "--format", format, "table, markdown or html for people, json or csv for programs", formats);
 }
 
 }  // namespace assay

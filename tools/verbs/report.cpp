@@ -381,21 +381,16 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
-  app.add_option("--device", flags->device, "where kernels run; auto is the CPU executor and, if there is one, the GPU")
-      ->check(one_of(name_list(all_runs_on)))
-      ->capture_default_str();
+  add_choice_flag(app, "--device", flags->device,
+                  "where kernels run; auto is the CPU executor and, if there is one, the GPU", name_list(all_runs_on));
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_argument_flags(app, flags->inputs, flags->with, options.inputs.layout);
   app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
   app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
   add_false_alarms_flag(app, options.false_alarms);
   add_judge_flag(app, flags->judge);
-  app.add_option("--threads", options.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
-  app.add_option("--format", flags->format, std::string(rows_formats_help))
-      ->check(one_of(name_list(all_rows_formats)))
-      ->capture_default_str();
+  add_threads_flag(app, options.threads);
+  add_choice_flag(app, "--format", flags->format, std::string(rows_formats_help), name_list(all_rows_formats));
   app.add_option("-o,--output", flags->output, "where the report goes; - is standard output")->capture_default_str();
   add_plot_flag(app, flags->plot);
   add_shard_flag(app, flags->shard);

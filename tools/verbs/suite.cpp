@@ -472,9 +472,8 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
   app.add_option("--head-dim", flags.head_dim, "dimensions of keys and values")
       ->check(whole_in(1, 256))
       ->capture_default_str();
-  app.add_option("--precision", flags.precision, "what queries, keys, values and cotangents are rounded to")
-      ->check(one_of(name_list(case_precisions)))
-      ->capture_default_str();
+  add_choice_flag(app, "--precision", flags.precision, "what queries, keys, values and cotangents are rounded to",
+                  name_list(case_precisions));
   app.add_option("--seed", flags.seed, "of the inputs")->check(any_seed())->capture_default_str();
   app.add_flag("--settings", flags.settings,
                "the eight that show most of a kernel that has the mechanism's settings, too");
@@ -484,9 +483,8 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
                  "an argument of all cases that is a tensor, NAME or NAME=NUMBERS (docs/arguments.md); may be given "
                  "several times")
       ->allow_extra_args(false);
-  app.add_option("--layout", flags.layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]")
-      ->check(one_of({"bthd", "bhtd", "thd"}))
-      ->capture_default_str();
+  add_choice_flag(app, "--layout", flags.layout, "how rows lie: [B, T, H, d], [B, H, T, d], or packed [T, H, d]",
+                  {"bthd", "bhtd", "thd"});
   app.add_flag("--no-groups", flags.without_groups, "as many key/value heads as heads");
   app.add_flag(
       "--plain-shapes", flags.plain_shapes,
@@ -511,12 +509,8 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add_false_alarms_flag(app, flags->false_alarms);
-  app.add_option("--threads", check.standard.threads, "0 is all cores; the results do not depend on it")
-      ->check(whole_in(0, 1024))
-      ->capture_default_str();
-  app.add_option("--format", check.format, std::string(rows_formats_help))
-      ->check(one_of(name_list(all_rows_formats)))
-      ->capture_default_str();
+  add_threads_flag(app, check.standard.threads);
+  add_choice_flag(app, "--format", check.format, std::string(rows_formats_help), name_list(all_rows_formats));
   app.add_option("-o,--output", check.output, "where the verdicts go; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_suite(*flags, console); };
 }
