@@ -1,7 +1,6 @@
 #include "arguments/file_rooms.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "arguments/file_case.hpp"

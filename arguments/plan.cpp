@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <system_error>
-#include <utility>
 
 #include "arguments/decimal_sum.hpp"
 #include "oracles/core/bind.hpp"

@@ -7,13 +7,11 @@
 #include <limits>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "files/did_you_mean.hpp"
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/scale_param.hpp"
-#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 

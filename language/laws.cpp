@@ -1,7 +1,6 @@
 #include "language/laws.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "language/answers/answer.hpp"

@@ -1,6 +1,5 @@
 #include "judge/court/blind_spots.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <utility>

@@ -14,7 +14,6 @@
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/sigma/by_model.hpp"
-#include "judge/sigma/model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/spread.hpp"
 #include "judge/sigma/stored.hpp"

@@ -1,13 +1,11 @@
 #include "judge/court/judge_answer.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "files/case_file.hpp"
 #include "files/names.hpp"
 #include "files/problem_file.hpp"
 #include "oracles/core/room.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay {
 namespace {

@@ -1,6 +1,5 @@
 #include "judge/court/seeded_case.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>

@@ -1,7 +1,6 @@
 #include "judge/court/shrink.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>

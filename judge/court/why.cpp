@@ -10,7 +10,6 @@
 #include "judge/contract/contract.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/court/argument_form.hpp"
-#include "judge/hypotheses/hypotheses.hpp"
 #include "judge/hypotheses/scene.hpp"
 #include "judge/sigma/stored.hpp"
 #include "judge/verdict/infer.hpp"

@@ -1,7 +1,5 @@
 #include "judge/drift/drift.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -12,7 +10,6 @@
 #include "kernels/core/tile.hpp"
 #include "kernels/draws/drawn.hpp"
 #include "language/laws.hpp"
-#include "oracles/core/room.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"

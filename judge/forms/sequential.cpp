@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "oracles/core/room.hpp"
 #include "oracles/scalars/emulated.hpp"
-#include "reference/core/rounding.hpp"
 
 namespace assay {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"

@@ -18,7 +18,6 @@
 #include "judge/hypotheses/conventions.hpp"
 #include "judge/hypotheses/formula_slips.hpp"
 #include "judge/hypotheses/scene.hpp"
-#include "judge/verdict/locate.hpp"
 
 namespace assay {
 namespace {

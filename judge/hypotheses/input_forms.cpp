@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <limits>
 #include <string>
-#include <utility>
 
 namespace assay::hypotheses {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <utility>
 
 #include "arguments/file_rooms.hpp"
 #include "judge/sigma/by_model.hpp"

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "files/case_file.hpp"
 #include "files/names.hpp"

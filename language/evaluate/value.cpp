@@ -1,7 +1,5 @@
 #include "language/evaluate/value.hpp"
 
-#include <algorithm>
-
 namespace assay::language {
 
 Strides Strides::dense() const {

@@ -1,6 +1,5 @@
 #include "reference/core/inputs.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -9,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <span>
-#include <utility>
 
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"

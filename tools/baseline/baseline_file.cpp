@@ -1,7 +1,6 @@
 #include "tools/baseline/baseline_file.hpp"
 
 #include <limits>
-#include <utility>
 
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"

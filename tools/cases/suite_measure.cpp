@@ -21,7 +21,6 @@
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 #include "tools/cases/case_flags.hpp"
-#include "tools/cases/suite_cases.hpp"
 
 namespace assay {
 namespace {

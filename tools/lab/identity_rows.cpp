@@ -5,9 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"

@@ -2,7 +2,6 @@
 #include "tools/papers/paper.hpp"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 

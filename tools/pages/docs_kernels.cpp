@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <set>
 #include <sstream>
-#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 #include "reference/core/sha256.hpp"
-#include "tools/gpu/record.hpp"
 #include "tools/print/table.hpp"
 
 namespace assay {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "files/in_words.hpp"
 #include "files/names.hpp"
 #include "files/shown.hpp"

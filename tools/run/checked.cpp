@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <random>
 #include <sstream>
 #include <system_error>
@@ -21,7 +20,6 @@
 #include "tools/print/why.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
-#include "tools/run/user_kernel.hpp"
 
 namespace assay {
 namespace {

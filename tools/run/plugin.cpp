@@ -16,8 +16,6 @@
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/plugin/assay_plugin.h"
-#include "tools/run/child.hpp"
-#include "tools/run/device_memory.hpp"
 
 namespace assay {
 namespace {

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <sstream>
 #include <thread>
 #include <tuple>

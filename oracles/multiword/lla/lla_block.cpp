@@ -1,9 +1,6 @@
 #include "oracles/multiword/lla/lla_block.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <type_traits>
 
 namespace assay::words::lla {
 
