@@ -21,15 +21,8 @@ std::size_t product(std::vector<int>::const_iterator first, std::vector<int>::co
 }
 
 std::string letter(Axis axis) {
-  switch (axis) {
-    case Axis::query_len:
-      return "T";
-    case Axis::tail_len:
-    case Axis::final_tail_len:
-      return "N";
-    default:
-      return std::string(name_of(axis));
-  }
+  if (axis == Axis::query_len) return "T";
+  return axis == Axis::tail_len || axis == Axis::final_tail_len ? "N" : std::string(name_of(axis));
 }
 
 /// The axes of a file's tensor of which a problem has `axes` after its heads.

@@ -116,10 +116,6 @@ void say_who_allows(std::vector<ReportRow>& rows, const PassingRow& passing) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Expectations of the tensors of `rows` by the model.
 class ModelTrial {
  public:

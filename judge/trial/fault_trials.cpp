@@ -45,19 +45,8 @@ std::vector<FaultTrial> fault_trials(const Room& room, const KernelForm& form, s
 }
 
 std::string_view name_of(Layer layer) {
-  switch (layer) {
-    case Layer::exact:
-      return "exact";
-    case Layer::finite:
-      return "finite";
-    case Layer::element:
-      return "element";
-    case Layer::rms:
-      return "rms";
-    case Layer::sum:
-      break;
-  }
-  return "sum";
+  constexpr std::string_view names[] = {"exact", "finite", "element", "rms", "sum"};
+  return names[static_cast<int>(layer)];
 }
 
 void LayerReport::join(const LayerReport& other) {

@@ -62,18 +62,11 @@ struct Tolerance {
 };
 
 bool torch(const Evidence& t) {
-  const auto [rtol, atol] = [&]() -> Tolerance {
-    switch (listed(t.dtype)) {
-      case Format::fp16:
-        return {1e-3, 1e-5};
-      case Format::fp64:
-        return {1e-7, 1e-7};
-      case Format::fp32:
-        return {1.3e-6, 1e-5};
-      default:
-        return {1.6e-2, 1e-5};
-    }
-  }();
+  const Format dtype = listed(t.dtype);
+  const auto [rtol, atol] = dtype == Format::fp16   ? Tolerance{1e-3, 1e-5}
+                            : dtype == Format::fp64 ? Tolerance{1e-7, 1e-7}
+                            : dtype == Format::fp32 ? Tolerance{1.3e-6, 1e-5}
+                                                    : Tolerance{1.6e-2, 1e-5};
   return all_close(t, rtol, atol);
 }
 
@@ -135,18 +128,11 @@ struct SmallValues {
   double domain, error;
 };
 SmallValues small_values(Format dtype) {
-  switch (dtype) {
-    case Format::fp16:
-      return {0x1p-11, 0x1p-16};
-    case Format::bf16:
-      return {0x1p-8, 0x1p-16};
-    case Format::e4m3:
-      return {0x1p-4, 0x1p-6};
-    case Format::e5m2:
-      return {0x1p-3, 0x1p-5};
-    default:
-      return {0x1p-14, 0x1p-30};
-  }
+  if (dtype == Format::fp16) return {0x1p-11, 0x1p-16};
+  if (dtype == Format::bf16) return {0x1p-8, 0x1p-16};
+  if (dtype == Format::e4m3) return {0x1p-4, 0x1p-6};
+  if (dtype == Format::e5m2) return {0x1p-3, 0x1p-5};
+  return {0x1p-14, 0x1p-30};
 }
 
 /// The measures of Ascend's ATK for one side: largest and mean relative error and RMSE of the values that are not

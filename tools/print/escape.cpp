@@ -83,27 +83,11 @@ std::string markdown_block(const std::vector<std::string>& lines) {
 
 std::string xml(std::string_view text) {
   std::string out;
-  for (const char c : plain_lines(text)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-      case '\r':
-      case '\t':
-        out += fmt::format("&#{};", static_cast<int>(c));
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : plain_lines(text))
+    if (c == '\n' || c == '\r' || c == '\t')
+      out += fmt::format("&#{};", static_cast<int>(c));
+    else
+      out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 

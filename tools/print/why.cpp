@@ -8,15 +8,8 @@ namespace assay {
 namespace {
 
 std::string_view name_of(Explanation::Kind kind) {
-  switch (kind) {
-    case Explanation::Kind::site:
-      return "site";
-    case Explanation::Kind::form:
-      return "form";
-    case Explanation::Kind::fault:
-      break;
-  }
-  return "fault";
+  constexpr std::string_view names[] = {"site", "form", "fault"};
+  return names[static_cast<int>(kind)];
 }
 
 Json json_of(const Causes& causes) {

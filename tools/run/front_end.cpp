@@ -50,10 +50,6 @@ std::string obstacle(const std::string& file, const ChildEnd& end) {
   return file + ": python3 " + end.sentence();
 }
 
-}  // namespace
-
-namespace {
-
 std::mutex typed_guard;
 std::set<std::string> typed_files;
 

@@ -140,36 +140,30 @@ std::vector<std::string> sentences_of(const std::vector<Comparison>& list, int s
 
 std::string page_of(const std::vector<Comparison>& list, const std::string& path, int seeds, TableFormat format) {
   const std::string counts = count_of(list);
-  switch (format) {
-    case TableFormat::csv:
-      return table_of(list, true).csv();
-    case TableFormat::json: {
-      Json records = Json::array();
-      for (const Comparison& c : list)
-        records.push_back({{"device", c.row.device},
-                           {"mechanism", c.row.mechanism},
-                           {"form", c.row.form},
-                           {"precision", c.row.precision},
-                           {"inputs", c.row.inputs},
-                           {"tensor", c.row.tensor},
-                           {"change", name_of(c.change)},
-                           {"before", c.before},
-                           {"after", c.after},
-                           {"ratio", c.growth},
-                           {"noise", c.noise},
-                           {"why", c.why}});
-      return Json{{"format", "assay-baseline-comparison"},
-                  {"version", 1},
-                  {"baseline", path},
-                  {"passed", passes(list)},
-                  {"false_alarm_rate", baseline_false_alarm_rate},
-                  {"rows", std::move(records)}}
-                 .dump(2, ' ', true, Json::error_handler_t::replace) +
-             '\n';
-    }
-    case TableFormat::table:
-    case TableFormat::markdown:
-      break;
+  if (format == TableFormat::csv) return table_of(list, true).csv();
+  if (format == TableFormat::json) {
+    Json records = Json::array();
+    for (const Comparison& c : list)
+      records.push_back({{"device", c.row.device},
+                         {"mechanism", c.row.mechanism},
+                         {"form", c.row.form},
+                         {"precision", c.row.precision},
+                         {"inputs", c.row.inputs},
+                         {"tensor", c.row.tensor},
+                         {"change", name_of(c.change)},
+                         {"before", c.before},
+                         {"after", c.after},
+                         {"ratio", c.growth},
+                         {"noise", c.noise},
+                         {"why", c.why}});
+    return Json{{"format", "assay-baseline-comparison"},
+                {"version", 1},
+                {"baseline", path},
+                {"passed", passes(list)},
+                {"false_alarm_rate", baseline_false_alarm_rate},
+                {"rows", std::move(records)}}
+               .dump(2, ' ', true, Json::error_handler_t::replace) +
+           '\n';
   }
   const bool markdown = format == TableFormat::markdown;
   const Table table = table_of(list, false);

@@ -390,17 +390,9 @@ std::string as_markdown(const Drift& drift, const std::string& command) {
 }
 
 std::string print(const Drift& drift, TableFormat format, const std::string& command) {
-  switch (format) {
-    case TableFormat::json:
-      return as_json(drift, command);
-    case TableFormat::csv:
-      return errors_of(drift, true).csv();
-    case TableFormat::markdown:
-      return as_markdown(drift, command);
-    case TableFormat::table:
-      break;
-  }
-  return as_text(drift, command);
+  if (format == TableFormat::json) return as_json(drift, command);
+  if (format == TableFormat::csv) return errors_of(drift, true).csv();
+  return format == TableFormat::markdown ? as_markdown(drift, command) : as_text(drift, command);
 }
 
 std::string as_page(const Drift& drift, const std::string& command) {

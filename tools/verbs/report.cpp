@@ -400,15 +400,8 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace report_verb
 
 std::string_view name_of(RunsOn where) {
-  switch (where) {
-    case RunsOn::every:
-      return "auto";
-    case RunsOn::cpu:
-      return "cpu";
-    case RunsOn::gpu:
-      break;
-  }
-  return "gpu";
+  constexpr std::string_view names[] = {"auto", "cpu", "gpu"};
+  return names[static_cast<int>(where)];
 }
 
 std::string ReportOptions::command() const {
