@@ -115,33 +115,21 @@ void try_orders(const Bench& b) {
     b.rows("reversed", "in reverse order of tokens", "write token t to row t", 20,
            [&](auto t) { return static_cast<std::ptrdiff_t>(n.rows) - 1 - t; });
   }
-  if (n.rows > 1 && n.cols > 1) {
-    Values values(b.truth.data.size());
-    for (const bool back : {false, true}) {
-      if (back && n.rows == n.cols) break;
-      for (std::size_t h = 0; h < n.heads; ++h)
-        for (std::size_t r = 0; r < n.rows; ++r)
-          for (std::size_t c = 0; c < n.cols; ++c) {
-            const std::size_t mine = n.at(h, r, c), theirs = h * n.rows * n.cols + c * n.rows + r;
-            values[back ? mine : theirs] = b.truth.data[back ? theirs : mine];
-          }
-      b.f({"transposed", "transposed: rows and columns exchanged in memory", "exchange the last two axes", values, 30});
-    }
+  for (const bool back : {false, true}) {
+    if (n.rows < 2 || n.cols < 2 || (back && n.rows == n.cols)) break;
+    Values values = b.truth.data;
+    read_transposed(n, values, !back);
+    b.f({"transposed", "transposed: rows and columns exchanged in memory", "exchange the last two axes",
+         std::move(values), 30});
   }
   const std::size_t heads = n.heads / static_cast<std::size_t>(b.scene.batch);
   if (!n.by_token || heads < 2 || n.rows < 2) return;
-  Values values(b.truth.data.size());
   for (const bool back : {false, true}) {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(b.scene.batch); ++s)
-      for (std::size_t i = 0; i < heads * n.rows; ++i) {
-        const std::size_t right = n.at(s * heads + i % heads, i / heads, 0),
-                          wrong = n.at(s * heads + i / n.rows, i % n.rows, 0);
-        std::copy_n(b.truth.data.begin() + static_cast<std::ptrdiff_t>(back ? right : wrong), n.cols,
-                    values.begin() + static_cast<std::ptrdiff_t>(back ? wrong : right));
-      }
+    Values values = b.truth.data;
+    exchange_axes(n, b.scene.batch, values, !back);
     b.f({"axes",
          back ? "[B, T, H, d] in memory read as [B, H, T, d]" : "written as [B, H, T, d], which is [B, T, H, d]",
-         "tokens come before heads", values, 30});
+         "tokens come before heads", std::move(values), 30});
   }
 }
 

@@ -22,11 +22,6 @@ constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string short_digits(double x) { return fmt::format("{:.4g}", x); }
 
-Grid grid_in(const Scene& scene, std::string_view tensor, const Array& array) {
-  const RoomFacts::Ranked* ranked = scene.described(tensor);
-  return ranked == nullptr ? Grid{1, 1, array.data.size(), false, false} : grid_of(*ranked, array.shape);
-}
-
 Arrays answer_of(const Scene& scene, const Problem& changed) { return hypotheses::answer_of(*scene.room, changed); }
 
 void forget(Arrays& answer, const std::string& tensor) {
@@ -150,25 +145,22 @@ void add_bandwidths(List& list, const Scene& scene) {
   }
 }
 
+/// x becomes c x.
+Change times(double c, const std::string& key, const std::string& what, const std::string& mend) {
+  return {key, what, mend, [c](double x) { return c * x; }, [c](double) { return c; }};
+}
+
 std::vector<Change> decay_changes(const std::string& x) {
   constexpr double ln2 = std::numbers::ln2;
-  const auto factor = [](double c) {
-    return std::pair{std::function([c](double g) { return c * g; }), std::function([c](double) { return c; })};
-  };
-  const auto [two, d_two] = factor(ln2);
-  const auto [e, d_e] = factor(1 / ln2);
-  const auto [twice, d_twice] = factor(2);
-  const auto [half, d_half] = factor(0.5);
-  const auto [sixteenth, d_sixteenth] = factor(1.0 / 16);
-  const auto [none, d_none] = factor(0);
   return {
-      {"log2", x + " taken as log2 (the decay is 2^g, not e^g)", "multiply it by log2 e before exp2, or call exp", two,
-       d_two},
-      {"log2 e", x + " multiplied by log2 e and then put through exp", "call exp2, or leave the factor out", e, d_e},
-      {"ignored", x + " ignored (no decay)", "multiply the state by its exp in every step", none, d_none},
-      {"twice", x + " applied twice (the decay squared)", "apply it once a step", twice, d_twice},
-      {"half", x + " halved (the root of the decay)", "apply all of it", half, d_half},
-      {"sixteenth", x + " divided by 16 once more", "the input is divided already", sixteenth, d_sixteenth},
+      times(ln2, "log2", x + " taken as log2 (the decay is 2^g, not e^g)",
+            "multiply it by log2 e before exp2, or call exp"),
+      times(1 / ln2, "log2 e", x + " multiplied by log2 e and then put through exp",
+            "call exp2, or leave the factor out"),
+      times(0, "ignored", x + " ignored (no decay)", "multiply the state by its exp in every step"),
+      times(2, "twice", x + " applied twice (the decay squared)", "apply it once a step"),
+      times(0.5, "half", x + " halved (the root of the decay)", "apply all of it"),
+      times(1.0 / 16, "sixteenth", x + " divided by 16 once more", "the input is divided already"),
       {"exp", "exp(-exp(" + x + ")) for exp(" + x + ")", "the input is the logarithm of the decay itself",
        [](double g) { return -std::exp(g); }, [](double g) { return -std::exp(g); }},
       {"logit", "sigmoid(" + x + ") for exp(" + x + ")", "the input is the logarithm of the decay, not its logit",
@@ -188,27 +180,21 @@ std::vector<Change> weight_changes(const std::string& x) {
        [](double b) { return sigmoid(b) * (1 - sigmoid(b)); }},
       {"one", x + " ignored (1 in its place)", "multiply by " + x, constant(1), constant(0)},
       {"zero", x + " ignored (0 in its place)", "add the term with " + x, constant(0), constant(0)},
-      {"double", x + " doubled", "the input is what multiplies, without a factor 2", [](double b) { return 2 * b; },
-       constant(2)},
-      {"half", x + " halved", "the input is what multiplies, without a factor 1/2", [](double b) { return b / 2; },
-       constant(0.5)},
+      times(2, "double", x + " doubled", "the input is what multiplies, without a factor 2"),
+      times(0.5, "half", x + " halved", "the input is what multiplies, without a factor 1/2"),
       {"squared", x + " multiplied in twice", "multiply by " + x + " once", [](double b) { return b * b; },
        [](double b) { return 2 * b; }},
       {"complement", "1 - " + x + " for " + x, "take " + x + " itself", [](double b) { return 1 - b; }, constant(-1)},
       {"exp", "exp(" + x + ") for " + x, "the input is no logarithm", [](double b) { return std::exp(b); },
        [](double b) { return std::exp(b); }},
-      {"negative", "the sign of " + x + " reversed", "check the sign of the term with " + x,
-       [](double b) { return -b; }, constant(-1)},
+      times(-1, "negative", "the sign of " + x + " reversed", "check the sign of the term with " + x),
   };
 }
 
 std::vector<Change> probe_changes(const std::string& x, double scale) {
-  const auto times = [&](const std::string& key, const std::string& what, const std::string& mend, double c) {
-    return Change{key, what, mend, [c](double v) { return c * v; }, [c](double) { return c; }};
-  };
-  return {times("zero", x + " ignored", "add the term with " + x, 0),
-          times("negative", "the sign of " + x + " reversed", "check the sign of the term with " + x, -1),
-          times("scaled", x + " multiplied by the scale of the scores", "take it as it is", scale)};
+  return {times(0, "zero", x + " ignored", "add the term with " + x),
+          times(-1, "negative", "the sign of " + x + " reversed", "check the sign of the term with " + x),
+          times(scale, "scaled", x + " multiplied by the scale of the scores", "take it as it is")};
 }
 
 bool weighs(Domain domain) {
@@ -253,15 +239,11 @@ void add_firsts(List& list, const Scene& scene) {
           {name + (channel ? " of the first channel" : " of the first token"),
            name + (channel ? " of the first channel for all channels" : " of the first token for all tokens"),
            channel ? "read it for every channel" : "read it at t", [name, channel](const Scene& s) {
-             Problem p = s.problem;
-             Array& x = p.inputs.at(name);
-             const Grid n = grid_in(s, name, x);
-             each_row(n, x.data, [&](std::size_t h, std::size_t, std::span<double> row) {
-               for (std::size_t c = 0; c < row.size(); ++c) row[c] = channel ? row[0] : x.data[n.at(h, 0, c)];
+             return answer_moved(s, {name}, Gradient::unknown, [&](const Moved& m) {
+               each_row(m.grid, m.values, [&](std::size_t h, std::size_t, std::span<double> row) {
+                 for (std::size_t c = 0; c < row.size(); ++c) row[c] = channel ? row[0] : m.values[m.grid.at(h, 0, c)];
+               });
              });
-             Arrays answer = answer_of(s, p);
-             forget(answer, "d_" + name);
-             return answer;
            }});
     }
   }
@@ -274,89 +256,51 @@ void add_sums(List& list, const Scene& scene) {
       continue;
     list.push_back({name + " cumulated", "prefix sums of " + name + " taken for " + name, "pass " + name + " itself",
                     [name](const Scene& s) {
-                      Problem p = s.problem;
-                      Array& g = p.inputs.at(name);
-                      const Grid grid = grid_in(s, name, g);
-                      each_row(grid, g.data, [&](std::size_t h, std::size_t t, std::span<double> row) {
-                        for (std::size_t c = 0; t > 0 && c < row.size(); ++c) row[c] += g.data[grid.at(h, t - 1, c)];
+                      return answer_moved(s, {name}, Gradient::unknown, [](const Moved& m) {
+                        each_row(m.grid, m.values, [&](std::size_t h, std::size_t t, std::span<double> row) {
+                          for (std::size_t c = 0; t > 0 && c < row.size(); ++c)
+                            row[c] += m.values[m.grid.at(h, t - 1, c)];
+                        });
                       });
-                      Arrays answer = answer_of(s, p);
-                      forget(answer, "d_" + name);
-                      return answer;
                     }});
   }
 }
 
 // ---- states that are carried in ----
 
-/// The answer where an input lies otherwise: its gradient is read back, and, raw, is not.
-Arrays answer_with(const Scene& s, const std::string& name,
-                   const std::function<void(const Grid&, Values&, bool back)>& move) {
-  Problem p = s.problem;
-  Array& x = p.inputs.at(name);
-  const Grid grid = grid_in(s, name, x);
-  move(grid, x.data, false);
-  Arrays answer = answer_of(s, p);
-  if (const auto d = answer.find("d_" + name); d != answer.end()) {
-    answer[d->first + ", raw"] = d->second;
-    move(grid, d->second.data, true);
-  }
-  return answer;
-}
-
-/// Memory [heads][m][n] read as if it were [heads][n][m], in either direction.
-void read_transposed(const Grid& grid, Values& values, bool back) {
-  const Values from = values;
-  for (std::size_t h = 0; h < grid.heads; ++h)
-    for (std::size_t r = 0; r < grid.rows; ++r)
-      for (std::size_t c = 0; c < grid.cols; ++c) {
-        const std::size_t mine = grid.at(h, r, c), theirs = h * grid.rows * grid.cols + c * grid.rows + r;
-        (back ? values[theirs] : values[mine]) = from[back ? mine : theirs];
-      }
-}
-
 void add_states(List& list, const Scene& scene) {
   std::vector<std::string> states;
+  const auto ignore = [&](const std::vector<std::string>& names, const std::string& key, const std::string& what,
+                          const std::string& mend) {
+    list.push_back({key, what, mend, [names](const Scene& s) {
+                      return answer_moved(s, names, Gradient::unknown,
+                                          [](const Moved& m) { std::fill(m.values.begin(), m.values.end(), 0.0); });
+                    }});
+  };
   for (const std::string& name : scene.inputs()) {
     const Field& field = scene.described(name)->field;
     const Values& data = scene.input(name)->data;
     const bool moves = std::any_of(data.begin(), data.end(), [](double x) { return x != 0; });
     if (name.starts_with("initial_") && moves) states.push_back(name);
     if (!name.starts_with("initial_") || !moves) continue;
-    list.push_back({name + " ignored", name + " ignored (the sequence starts from zero)", "start from " + name,
-                    [name](const Scene& s) {
-                      Problem p = s.problem;
-                      Array& state = p.inputs.at(name);
-                      std::fill(state.data.begin(), state.data.end(), 0.0);
-                      Arrays answer = answer_of(s, p);
-                      forget(answer, "d_" + name);
-                      return answer;
-                    }});
+    ignore({name}, name + " ignored", name + " ignored (the sequence starts from zero)", "start from " + name);
     if (field.domain != Domain::state) continue;
     for (const bool both : {false, true})
       list.push_back(
           {name + (both ? " and its successor transposed" : " transposed"),
            both ? "states stored transposed ([V][K] for [K][V])" : name + " read transposed ([V][K] for [K][V])",
            "states lie as [K][V]", [name, both](const Scene& s) {
-             Arrays answer = answer_with(s, name, read_transposed);
+             Arrays answer = answer_moved(s, {name}, Gradient::moved,
+                                          [](const Moved& m) { read_transposed(m.grid, m.values, m.back); });
              const auto last = answer.find("final_" + name.substr(8));
              if (both && last != answer.end())
                read_transposed(grid_in(s, last->first, last->second), last->second.data, true);
              return answer;
            }});
   }
-  if (states.size() < 2) return;
-  list.push_back({"states ignored", "what is carried in ignored (the sequence starts from zero)",
-                  "start from the initial states", [states](const Scene& s) {
-                    Problem p = s.problem;
-                    for (const std::string& name : states) {
-                      Array& state = p.inputs.at(name);
-                      std::fill(state.data.begin(), state.data.end(), 0.0);
-                    }
-                    Arrays answer = answer_of(s, p);
-                    for (const std::string& name : states) forget(answer, "d_" + name);
-                    return answer;
-                  }});
+  if (states.size() > 1)
+    ignore(states, "states ignored", "what is carried in ignored (the sequence starts from zero)",
+           "start from the initial states");
 }
 
 // ---- queries and keys ----
@@ -401,19 +345,12 @@ void add_norms(List& list, const Scene& scene) {
   const auto add = [&](const std::vector<std::string>& names, const std::string& who) {
     list.push_back({who + " normalised", who + " normalised to length 1 inside the kernel",
                     "leave " + who + " as given", [names](const Scene& s) {
-                      Problem p = s.problem;
-                      for (const std::string& name : names) {
-                        Array& x = p.inputs.at(name);
-                        normalize(grid_in(s, name, x), x.data);
-                      }
-                      Arrays answer = answer_of(s, p);
-                      for (const std::string& name : names)
-                        if (const auto d = answer.find("d_" + name); d != answer.end()) {
-                          answer[d->first + ", raw"] = d->second;
-                          const Array& given = s.problem.inputs.at(name);
-                          pull_back_norm(grid_in(s, name, given), given.data, d->second.data);
-                        }
-                      return answer;
+                      return answer_moved(s, names, Gradient::moved, [](const Moved& m) {
+                        if (m.back)
+                          pull_back_norm(m.grid, m.scene.problem.inputs.at(m.name).data, m.values);
+                        else
+                          normalize(m.grid, m.values);
+                      });
                     }});
   };
   for (const std::string& name : all) add({name}, name);
@@ -484,8 +421,8 @@ void add_channel_orders(List& list, const Scene& scene) {
                       "channels of " + name + " in another order: " +
                           (interleave ? "halves (i, i + d/2) interleaved" : "pairs (2i, 2i + 1) in halves"),
                       "rotate and store the channels of q and k in one order", [name, interleave](const Scene& s) {
-                        return answer_with(s, name, [interleave](const Grid& grid, Values& values, bool back) {
-                          pair_otherwise(grid, values, interleave != back);
+                        return answer_moved(s, {name}, Gradient::moved, [&](const Moved& m) {
+                          pair_otherwise(m.grid, m.values, interleave != m.back);
                         });
                       }});
   }
@@ -583,11 +520,6 @@ void add_reads(List& list, const Scene& scene) {
                     by > 0, false});
 }
 
-/// The first tokens of a problem, of `names` or of all that have tokens; without cotangents.
-Problem first_tokens(const Scene& scene, std::size_t tokens, const std::vector<std::string>& names = {}) {
-  return tokens_of(scene, 0, tokens, names);
-}
-
 /// How many tokens behind the last whole tile there are, for the usual tiles; and one.
 std::set<std::size_t> usual_ends(const Scene& scene) {
   std::set<std::size_t> ends = {1};
@@ -604,7 +536,7 @@ void add_early_ends(List& list, const Scene& scene, const std::set<std::size_t>&
                     missing == 1 ? "what is carried out before the last token's write"
                                  : fmt::format("what is carried out before the last {} tokens", missing),
                     "store it after the last token", [missing](const Scene& s) {
-                      Arrays answer = answer_of(s, first_tokens(s, s.tokens() - missing));
+                      Arrays answer = answer_of(s, tokens_of(s, 0, s.tokens() - missing));
                       std::erase_if(answer, [](const auto& tensor) { return !tensor.first.starts_with("final_"); });
                       return answer;
                     }});
@@ -628,7 +560,7 @@ void add_own_write(List& list, const Scene& scene) {
   };
   list.push_back({"own write missing", "the token's own write missing from o (a mask of j < i)",
                   "a token reads its own write, j <= i", [decayed](const Scene& s) {
-                    Problem p = first_tokens(s, s.tokens());
+                    Problem p = tokens_of(s, 0, s.tokens());
                     const Scene apart(*s.room, with_heads_apart(s, p), s.batch);
                     p = apart.problem;
                     decayed(apart, p.inputs, "q");
@@ -654,22 +586,16 @@ void add_decode_masks(List& list, const Scene& scene) {
   if (n >= T) return;
   const auto add = [&](std::size_t left, const std::string& what) {
     list.push_back({what, what, "query i of n sees keys 0..T - n + i",
-                    [keys, left](const Scene& s) { return answer_of(s, first_tokens(s, left, keys)); }});
+                    [keys, left](const Scene& s) { return answer_of(s, tokens_of(s, 0, left, keys)); }});
   };
   if (T > n + 1) add(T - 1, "the mask one key short (a query does not see its own key)");
   if (T > n + 1) add(n, "the mask aligned with the first key, not with the last (query i sees keys 0..i)");
 }
 
-void reverse_rows(const Scene& scene, Arrays& arrays) {
-  for (auto& [name, array] : arrays) {
-    const Grid grid = grid_in(scene, name, array);
-    if (!grid.by_token) continue;
-    const Values from = array.data;
-    for (std::size_t h = 0; h < grid.heads; ++h)
-      for (std::size_t r = 0; r < grid.rows; ++r)
-        for (std::size_t c = 0; c < grid.cols; ++c)
-          array.data[grid.at(h, r, c)] = from[grid.at(h, grid.rows - 1 - r, c)];
-  }
+/// f(grid, numbers) of every tensor that has tokens.
+void each_with_tokens(const Scene& scene, Arrays& arrays, const std::function<void(const Grid&, Values&)>& f) {
+  for (auto& [name, array] : arrays)
+    if (const Grid grid = grid_in(scene, name, array); grid.by_token) f(grid, array.data);
 }
 
 void add_direction(List& list, const Scene& scene) {
@@ -677,9 +603,9 @@ void add_direction(List& list, const Scene& scene) {
   list.push_back({"backwards", "the sequence walked from the last token to the first", "walk it from token 0",
                   [](const Scene& s) {
                     Problem p = s.problem;
-                    reverse_rows(s, p.inputs), reverse_rows(s, p.cotangents);
+                    each_with_tokens(s, p.inputs, reverse_rows), each_with_tokens(s, p.cotangents, reverse_rows);
                     Arrays answer = answer_of(s, p);
-                    reverse_rows(s, answer);
+                    each_with_tokens(s, answer, reverse_rows);
                     return answer;
                   },
                   true, false});
@@ -703,12 +629,17 @@ bool multiply_rows(const Scene& scene, Arrays& arrays, const std::string& x, con
   return true;
 }
 
-/// The sum over a row of a times b, to the shape of `like`.
-void row_products(const Grid& grid, const Values& a, const Values& b, const Grid& to, Values& sums) {
-  for (std::size_t h = 0; h < grid.heads; ++h)
-    for (std::size_t r = 0; r < grid.rows; ++r)
-      for (std::size_t c = 0; c < grid.cols; ++c)
-        sums[to.at(h, r, to.cols == 1 ? 0 : c)] += a[grid.at(h, r, c)] * b[grid.at(h, r, c)];
+/// The gradient of x f(by) for `x` and for `by`, whose own part is the sum over a row of d_x times `factor`.
+void pull_back_rows(const Scene& scene, Arrays& answer, const std::string& x, const Array& factor,
+                    const std::string& by, const std::function<double(double)>& f) {
+  const auto d = answer.find("d_" + x), d_by = answer.find("d_" + by);
+  if (d == answer.end() || d_by == answer.end()) return;
+  const Grid grid = grid_in(scene, x, factor), to = grid_in(scene, by, d_by->second);
+  each_row(grid, d->second.data, [&](std::size_t h, std::size_t r, std::span<double> row) {
+    for (std::size_t c = 0; c < row.size(); ++c)
+      d_by->second.data[to.at(h, r, to.cols == 1 ? 0 : c)] += row[c] * factor.data[grid.at(h, r, c)];
+  });
+  multiply_rows(scene, answer, "d_" + x, by, f);
 }
 
 void add_writes(List& list, const Scene& scene) {
@@ -727,12 +658,7 @@ void add_writes(List& list, const Scene& scene) {
                         const auto exp = [](double g) { return std::exp(g); };
                         multiply_rows(s, p.inputs, target, "log_decay", exp);
                         Arrays answer = answer_of(s, p);
-                        const auto d = answer.find("d_" + target), dg = answer.find("d_log_decay");
-                        if (d == answer.end() || dg == answer.end()) return answer;
-                        const Array& written = p.inputs.at(target);
-                        row_products(grid_in(s, target, written), d->second.data, written.data,
-                                     grid_in(s, "log_decay", dg->second), dg->second.data);
-                        multiply_rows(s, answer, "d_" + target, "log_decay", exp);
+                        pull_back_rows(s, answer, target, p.inputs.at(target), "log_decay", exp);
                         return answer;
                       }});
   }
@@ -743,12 +669,7 @@ void add_writes(List& list, const Scene& scene) {
                     const auto same = [](double b) { return b; };
                     require(multiply_rows(s, p.inputs, "v", "beta", same), "beta: no factor of v");
                     Arrays answer = answer_of(s, p);
-                    const auto d = answer.find("d_v"), db = answer.find("d_beta");
-                    if (d == answer.end() || db == answer.end()) return answer;
-                    const Array& given = s.problem.inputs.at("v");
-                    row_products(grid_in(s, "v", given), d->second.data, given.data, grid_in(s, "beta", db->second),
-                                 db->second.data);
-                    multiply_rows(s, answer, "d_v", "beta", same);
+                    pull_back_rows(s, answer, "v", s.problem.inputs.at("v"), "beta", same);
                     return answer;
                   }});
   // beta (v + S^T k) = -beta (-v - S^T k)
@@ -815,21 +736,16 @@ void add_plain_write(List& list, const Scene& scene) {
   list.push_back({"no error", "the error correction missing (beta v written, not beta (v - S^T k))",
                   "subtract what the state predicts for k", [](const Scene& s) {
                     Problem p = s.problem;
-                    require(multiply_rows(s, p.inputs, "v", "beta", [](double b) { return b; }),
-                            "beta: no factor of v");
+                    const auto same = [](double b) { return b; };
+                    require(multiply_rows(s, p.inputs, "v", "beta", same), "beta: no factor of v");
                     p.inputs.erase("beta");
                     p.mechanism = plain_room(s.room->name);
                     // With arguments, its own room answers whatever the case names.
                     const bool own = p.mechanism.ends_with(arguments::room_suffix);
                     Arrays answer = hypotheses::answer_of(own ? *s.room : listed_room(p.mechanism), p);
-                    const auto d = answer.find("d_v");
-                    if (d == answer.end()) return answer;
-                    const Array &v = s.problem.inputs.at("v"), &beta = s.problem.inputs.at("beta");
-                    Array sums = beta;
-                    std::fill(sums.data.begin(), sums.data.end(), 0.0);
-                    row_products(grid_in(s, "v", v), d->second.data, v.data, grid_in(s, "beta", beta), sums.data);
-                    answer["d_beta"] = std::move(sums);
-                    multiply_rows(s, answer, "d_v", "beta", [](double b) { return b; });
+                    if (!answer.contains("d_v")) return answer;
+                    answer["d_beta"] = Array(s.problem.inputs.at("beta").shape);
+                    pull_back_rows(s, answer, "v", s.problem.inputs.at("v"), "beta", same);
                     return answer;
                   }});
 }
@@ -995,25 +911,6 @@ void add_group_gradients(List& list, const Scene& scene) {
                     }});
 }
 
-/// Rows by token and head for rows by head and token: what lies at (t, h) of memory [T][H] is taken for (h', t') with
-/// h' T + t' = t H + h, in either direction.
-void exchange_axes(const Scene& scene, Arrays& arrays, bool back) {
-  const auto sequences = static_cast<std::size_t>(scene.batch);
-  for (auto& [name, array] : arrays) {
-    const Grid grid = grid_in(scene, name, array);
-    if (!grid.by_token) continue;
-    const Values from = array.data;
-    const std::size_t H = grid.heads / sequences, T = grid.rows;
-    for (std::size_t b = 0; b < sequences; ++b)
-      for (std::size_t i = 0; i < H * T; ++i) {
-        const std::size_t right = grid.at(b * H + i % H, i / H, 0), wrong = grid.at(b * H + i / T, i % T, 0);
-        const std::size_t source = back ? wrong : right, to = back ? right : wrong;
-        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source), grid.cols,
-                    array.data.begin() + static_cast<std::ptrdiff_t>(to));
-      }
-  }
-}
-
 void add_axes(List& list, const Scene& scene) {
   if (scene.own_heads() / static_cast<std::size_t>(scene.batch) < 2 || !scene.aligned()) return;
   for (const bool other : {false, true})
@@ -1022,10 +919,14 @@ void add_axes(List& list, const Scene& scene) {
                           : "tensors taken for [B, H, T, d], which are [B, T, H, d]",
                     "tokens come before heads",
                     [other](const Scene& s) {
+                      const auto exchange = [&](Arrays& arrays, bool back) {
+                        each_with_tokens(s, arrays,
+                                         [&](const Grid& n, Values& x) { exchange_axes(n, s.batch, x, back); });
+                      };
                       Problem p = s.problem;
-                      exchange_axes(s, p.inputs, other), exchange_axes(s, p.cotangents, other);
+                      exchange(p.inputs, other), exchange(p.cotangents, other);
                       Arrays answer = answer_of(s, p);
-                      exchange_axes(s, answer, !other);
+                      exchange(answer, !other);
                       return answer;
                     },
                     true, true});
@@ -1038,30 +939,20 @@ void add_places(List& list, const Scene& scene) {
     if (!grid.by_head || grid.heads / static_cast<std::size_t>(scene.batch) < 2) continue;
     list.push_back({name + " of another head", name + " of the next head", "give each head its own " + name,
                     [name](const Scene& s) {
-                      Problem p = s.problem;
-                      Array& x = p.inputs.at(name);
-                      const auto n = static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0];
-                      std::rotate(x.data.begin(), x.data.begin() + n, x.data.end());
-                      Arrays answer = answer_of(s, p);
-                      if (const auto d = answer.find("d_" + name); d != answer.end()) {
-                        answer[d->first + ", raw"] = d->second;
-                        std::rotate(d->second.data.begin(), d->second.data.end() - n, d->second.data.end());
-                      }
-                      return answer;
+                      return answer_moved(s, {name}, Gradient::moved, [](const Moved& m) {
+                        const auto n = static_cast<std::ptrdiff_t>(m.grid.rows * m.grid.cols);
+                        std::rotate(m.values.begin(), m.back ? m.values.end() - n : m.values.begin() + n,
+                                    m.values.end());
+                      });
                     },
                     false, true});
     list.push_back({name + " of head 0", name + " of head 0 for all heads", "give each head its own " + name,
                     [name](const Scene& s) {
-                      Problem p = s.problem;
-                      Array& x = p.inputs.at(name);
-                      const int heads = x.shape[0] / s.batch;
-                      const auto n = static_cast<std::ptrdiff_t>(x.data.size()) / x.shape[0];
-                      for (int h = 0; h < x.shape[0]; ++h)
-                        if (const int of = h % heads; of != 0)
-                          std::copy_n(x.data.begin() + (h - of) * n, n, x.data.begin() + h * n);
-                      Arrays answer = answer_of(s, p);
-                      forget(answer, "d_" + name);
-                      return answer;
+                      return answer_moved(s, {name}, Gradient::unknown, [](const Moved& m) {
+                        const std::size_t heads = m.grid.heads / static_cast<std::size_t>(m.scene.batch),
+                                          n = m.grid.rows * m.grid.cols;
+                        for (std::size_t i = 0; i < m.values.size(); ++i) m.values[i] = m.values[i - i / n % heads * n];
+                      });
                     },
                     false, true});
     if (!grid.by_token || grid.rows < 2) continue;
@@ -1071,14 +962,8 @@ void add_places(List& list, const Scene& scene) {
                                     : " taken for [B, H, T, d], which is [B, T, H, d]"),
                       "tokens come before heads",
                       [name, other](const Scene& s) {
-                        Problem p = s.problem;
-                        Arrays one;
-                        one[name] = p.inputs.at(name);
-                        exchange_axes(s, one, other);
-                        p.inputs.at(name) = one.at(name);
-                        Arrays answer = answer_of(s, p);
-                        forget(answer, "d_" + name);
-                        return answer;
+                        return answer_moved(s, {name}, Gradient::unknown,
+                                            [&](const Moved& m) { exchange_axes(m.grid, s.batch, m.values, other); });
                       },
                       true, true});
   }

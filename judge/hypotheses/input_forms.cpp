@@ -5,67 +5,50 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <string>
 
 namespace assay::hypotheses {
 namespace {
 
-/// A change that a kernel makes to an input before it reads it, and to its gradient before it is the input's.
-using Move = std::function<void(const Scene& scene, const Grid& grid, Values& values)>;
-
 struct InputForm {
   std::string key, what, mend;
-  Move there, back = {};  ///< without `back` the gradient is unknown, but for kernels that leave it as it is
+  Move move;
+  Gradient gradient = Gradient::moved;
   bool looks_ahead = false, whole_sequences = false;
 };
 
 void add_form(std::vector<Convention>& list, const std::string& name, const InputForm& form) {
   list.push_back({name + ' ' + form.key, name + ' ' + form.what, form.mend,
-                  [name, there = form.there, back = form.back](const Scene& s) {
-                    Problem p = s.problem;
-                    Array& x = p.inputs.at(name);
-                    const Grid grid = grid_of(*s.described(name), x.shape);
-                    there(s, grid, x.data);
-                    Arrays answer = hypotheses::answer_of(*s.room, p);
-                    const auto d = answer.find("d_" + name);
-                    if (d == answer.end()) return answer;
-                    answer[d->first + ", raw"] = d->second;
-                    if (back)
-                      back(s, grid, d->second.data);
-                    else
-                      std::fill(d->second.data.begin(), d->second.data.end(), std::numeric_limits<double>::quiet_NaN());
-                    return answer;
+                  [name, gradient = form.gradient, move = form.move](const Scene& s) {
+                    return answer_moved(s, {name}, gradient, move);
                   },
                   form.looks_ahead, form.whole_sequences});
 }
 
 Move by_number(const std::function<double(double)>& f) {
-  return [f](const Scene&, const Grid&, Values& values) {
-    std::transform(values.begin(), values.end(), values.begin(), f);
+  return [f](const Moved& m) { std::transform(m.values.begin(), m.values.end(), m.values.begin(), f); };
+}
+Move by_row(const std::function<void(std::span<double> row, bool back)>& f) {
+  return [f](const Moved& m) {
+    each_row(m.grid, m.values, [&](std::size_t, std::size_t, std::span<double> row) { f(row, m.back); });
   };
 }
-Move by_row(const std::function<void(std::span<double>)>& f) {
-  return [f](const Scene&, const Grid& grid, Values& values) {
-    each_row(grid, values, [&](std::size_t, std::size_t, std::span<double> row) { f(row); });
-  };
-}
-/// Head h has the rows of head `of`(h, the heads of its sequence).
-Move by_head(const std::function<std::size_t(std::size_t, std::size_t)>& of) {
-  return [of](const Scene& s, const Grid& grid, Values& values) {
-    const Values from = values;
-    const std::size_t heads = grid.heads / static_cast<std::size_t>(s.batch), n = grid.rows * grid.cols;
-    for (std::size_t h = 0; h < grid.heads; ++h) {
-      const std::size_t source = h - h % heads + of(h % heads, heads);
+/// Head h has the rows of head `of`(h, the heads of its sequence, whether it is the gradient).
+Move by_head(const std::function<std::size_t(std::size_t, std::size_t, bool back)>& of) {
+  return [of](const Moved& m) {
+    const Values from = m.values;
+    const std::size_t heads = m.grid.heads / static_cast<std::size_t>(m.scene.batch), n = m.grid.rows * m.grid.cols;
+    for (std::size_t h = 0; h < m.grid.heads; ++h) {
+      const std::size_t source = h - h % heads + of(h % heads, heads, m.back);
       std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source * n), n,
-                  values.begin() + static_cast<std::ptrdiff_t>(h * n));
+                  m.values.begin() + static_cast<std::ptrdiff_t>(h * n));
     }
   };
 }
 
 // ---- channels ----
 
-void divide_by_root_mean_square(std::span<double> row) {
+void divide_by_root_mean_square(std::span<double> row, bool) {
   double squares = 0;
   for (const double x : row) squares += x * x;
   const double by = std::sqrt(squares / static_cast<double>(row.size()));
@@ -76,27 +59,25 @@ void divide_by_root_mean_square(std::span<double> row) {
 void add_channels(std::vector<Convention>& list, const std::string& name, std::size_t channels) {
   const std::string all = "read all channels of " + name;
   for (const bool first : {true, false}) {
-    const Move half = by_row([first](std::span<double> row) {
+    const Move half = by_row([first](std::span<double> row, bool) {
       const std::size_t middle = row.size() / 2;
       std::fill_n(row.begin() + static_cast<std::ptrdiff_t>(first ? 0 : middle), first ? middle : row.size() - middle,
                   0.0);
     });
     add_form(list, name,
              {first ? "without first half" : "without second half",
-              first ? "without the first half of its channels" : "without the second half of its channels", all, half,
-              half});
+              first ? "without the first half of its channels" : "without the second half of its channels", all, half});
   }
-  const auto turned = [](bool next) {
-    return by_row(
-        [next](std::span<double> row) { std::rotate(row.begin(), next ? row.begin() + 1 : row.end() - 1, row.end()); });
-  };
-  add_form(list, name, {"next channel", "of the next channel", all, turned(true), turned(false)});
-  if (channels % 2 != 0) return;
-  const Move exchanged = by_row([](std::span<double> row) {
-    std::swap_ranges(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2),
-                     row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2));
+  const Move turned = by_row([](std::span<double> row, bool back) {
+    std::rotate(row.begin(), back ? row.end() - 1 : row.begin() + 1, row.end());
   });
-  add_form(list, name, {"halves exchanged", "with the halves of its channels exchanged", all, exchanged, exchanged});
+  add_form(list, name, {"next channel", "of the next channel", all, turned});
+  if (channels % 2 != 0) return;
+  const Move exchanged = by_row([](std::span<double> row, bool) {
+    const auto middle = row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2);
+    std::swap_ranges(row.begin(), middle, middle);
+  });
+  add_form(list, name, {"halves exchanged", "with the halves of its channels exchanged", all, exchanged});
 }
 
 // ---- heads, sequences, tokens ----
@@ -104,32 +85,33 @@ void add_channels(std::vector<Convention>& list, const std::string& name, std::s
 void add_other_heads(std::vector<Convention>& list, const Scene& scene, const std::string& name, const Grid& grid) {
   const std::string own = "give each head its own " + name;
   const std::size_t heads = grid.heads / static_cast<std::size_t>(scene.batch), group = scene.group();
-  const auto add = [&](const std::string& key, const std::string& what, const Move& there, const Move& back = {}) {
-    add_form(list, name, {key, what, own, there, back, false, true});
+  const auto add = [&](const std::string& key, const std::string& what, const Move& move,
+                       Gradient gradient = Gradient::raw) {
+    add_form(list, name, {key, what, own, move, gradient, false, true});
   };
   if (heads > 2)
-    add("of the head before", "of the head before", by_head([](auto h, auto n) { return (h + n - 1) % n; }),
-        by_head([](auto h, auto n) { return (h + 1) % n; }));
+    add("of the head before", "of the head before",
+        by_head([](auto h, auto n, bool back) { return (h + (back ? 1 : n - 1)) % n; }), Gradient::moved);
   if (group > 1 && heads == scene.own_heads() / static_cast<std::size_t>(scene.batch)) {
     add("of head h / group", "of head h / group, as if heads of a group shared it",
-        by_head([group](auto h, auto) { return h / group; }));
+        by_head([group](auto h, auto, bool) { return h / group; }));
     add("of the group's first head", "of the first head of each group",
-        by_head([group](auto h, auto) { return h - h % group; }));
-    add("of head h mod group", "of head h mod group", by_head([group](auto h, auto) { return h % group; }));
+        by_head([group](auto h, auto, bool) { return h - h % group; }));
+    add("of head h mod group", "of head h mod group", by_head([group](auto h, auto, bool) { return h % group; }));
   }
   if (scene.batch < 2 || grid.heads % static_cast<std::size_t>(scene.batch) != 0) return;
-  add("of sequence 0", "of sequence 0 for all sequences", [](const Scene& s, const Grid& of, Values& values) {
-    const std::size_t n = of.size() / static_cast<std::size_t>(s.batch);
-    for (std::size_t i = n; i < values.size(); ++i) values[i] = values[i % n];
+  add("of sequence 0", "of sequence 0 for all sequences", [](const Moved& m) {
+    const std::size_t n = m.grid.size() / static_cast<std::size_t>(m.scene.batch);
+    for (std::size_t i = n; i < m.values.size(); ++i) m.values[i] = m.values[i % n];
   });
   const auto turned = [](bool next) -> Move {
-    return [next](const Scene& s, const Grid& of, Values& values) {
-      const auto n = static_cast<std::ptrdiff_t>(of.size()) / s.batch;
-      std::rotate(values.begin(), next ? values.begin() + n : values.end() - n, values.end());
+    return [next](const Moved& m) {
+      const auto n = static_cast<std::ptrdiff_t>(m.grid.size()) / m.scene.batch;
+      std::rotate(m.values.begin(), next != m.back ? m.values.begin() + n : m.values.end() - n, m.values.end());
     };
   };
-  add("of the next sequence", "of the next sequence", turned(true), turned(false));
-  if (scene.batch > 2) add("of the sequence before", "of the sequence before", turned(false), turned(true));
+  add("of the next sequence", "of the next sequence", turned(true), Gradient::moved);
+  if (scene.batch > 2) add("of the sequence before", "of the sequence before", turned(false), Gradient::moved);
 }
 
 /// All that heads share, of a head beside the right one: of single heads, an index that is one off.
@@ -143,17 +125,13 @@ void add_shared_of_other_heads(std::vector<Convention>& list, const Scene& scene
   const std::size_t heads = scene.shared_heads() / static_cast<std::size_t>(scene.batch);
   if (names.size() < 2 || scene.group() < 2 || heads < 2) return;
   for (const std::size_t by : {std::size_t{1}, heads - 1}) {
-    const Move turned = by_head([by](std::size_t h, std::size_t n) { return (h + by) % n; });
+    const Move turned = by_head([by](std::size_t h, std::size_t n, bool) { return (h + by) % n; });
     const std::string what = by == 1 ? "the next key/value head" : "the key/value head before";
     list.push_back({"shared of " + what, "what heads share read of " + what, "head h reads head h / group",
                     [names, turned](const Scene& s) {
-                      Problem p = s.problem;
-                      p.cotangents.clear();  // gradients of what is shared are sums over other heads
-                      for (const std::string& name : names) {
-                        Array& x = p.inputs.at(name);
-                        turned(s, grid_of(*s.described(name), x.shape), x.data);
-                      }
-                      return hypotheses::answer_of(*s.room, p);
+                      Scene outputs = s;
+                      outputs.problem.cotangents.clear();  // gradients of what is shared are sums over other heads
+                      return answer_moved(outputs, names, Gradient::unknown, turned);
                     },
                     false, true});
     if (heads == 2) break;
@@ -161,15 +139,9 @@ void add_shared_of_other_heads(std::vector<Convention>& list, const Scene& scene
 }
 
 void add_backwards(std::vector<Convention>& list, const std::string& name) {
-  const Move reversed = [](const Scene&, const Grid& grid, Values& values) {
-    const Values from = values;
-    each_row(grid, values, [&](std::size_t h, std::size_t t, std::span<double> row) {
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(grid.at(h, grid.rows - 1 - t, 0)), row.size(),
-                  row.begin());
-    });
-  };
   add_form(list, name,
-           {"backwards", "read from the last token to the first", "read " + name + " at t", reversed, reversed, true});
+           {"backwards", "read from the last token to the first", "read " + name + " at t",
+            [](const Moved& m) { reverse_rows(m.grid, m.values); }, Gradient::moved, true});
 }
 
 // ---- numbers ----
@@ -184,7 +156,7 @@ void add_bounds(std::vector<Convention>& list, const Scene& scene, const std::st
     add_form(list, name,
              {fmt::format("bound {}", bound),
               from_below ? fmt::format("cut off below {}", bound) : fmt::format("cut off above {}", bound),
-              "leave " + name + " as given", by_number(f)});
+              "leave " + name + " as given", by_number(f), Gradient::raw});
   };
   if (!decays) return add(1, false);
   for (int n = 1; n < 20; ++n) add(-n / 20.0, true);
@@ -193,13 +165,14 @@ void add_bounds(std::vector<Convention>& list, const Scene& scene, const std::st
 }
 
 void add_mean_of_channels(std::vector<Convention>& list, const std::string& name) {
-  add_form(
-      list, name,
-      {"mean of channels", "of all channels averaged", "read it for every channel", by_row([](std::span<double> row) {
-         double sum = 0;
-         for (const double x : row) sum += x;
-         std::fill(row.begin(), row.end(), sum / static_cast<double>(row.size()));
-       })});
+  add_form(list, name,
+           {"mean of channels", "of all channels averaged", "read it for every channel",
+            by_row([](std::span<double> row, bool) {
+              double sum = 0;
+              for (const double x : row) sum += x;
+              std::fill(row.begin(), row.end(), sum / static_cast<double>(row.size()));
+            }),
+            Gradient::raw});
 }
 
 bool is_vector(Domain domain) {
@@ -227,14 +200,13 @@ void add_input_forms(std::vector<Convention>& list, const Scene& scene) {
     if (domain != Domain::query && domain != Domain::key) continue;
     add_form(list, name,
              {"over root mean square", "divided by its root mean square inside the kernel",
-              "leave " + name + " as given", by_row(divide_by_root_mean_square)});
+              "leave " + name + " as given", by_row(divide_by_root_mean_square), Gradient::raw});
     if (domain == Domain::key && scene.input("beta") != nullptr) {
       const double root = std::sqrt(static_cast<double>(grid.cols));
       for (const double by : {-1.0, 1 / root, root}) {
         const Move times = by_number([by](double x) { return by * x; });
         add_form(list, name,
-                 {fmt::format("times {:.4g}", by), fmt::format("multiplied by {:.4g}", by), "take it as it is", times,
-                  times});
+                 {fmt::format("times {:.4g}", by), fmt::format("multiplied by {:.4g}", by), "take it as it is", times});
       }
     }
   }

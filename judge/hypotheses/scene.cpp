@@ -1,6 +1,7 @@
 #include "judge/hypotheses/scene.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "judge/sigma/expected.hpp"
@@ -235,6 +236,58 @@ void each_row(const Grid& grid, Values& values,
               const std::function<void(std::size_t, std::size_t, std::span<double>)>& f) {
   for (std::size_t head = 0; head < grid.heads; ++head)
     for (std::size_t row = 0; row < grid.rows; ++row) f(head, row, {values.data() + grid.at(head, row, 0), grid.cols});
+}
+
+Grid grid_in(const Scene& scene, std::string_view tensor, const Array& array) {
+  const RoomFacts::Ranked* ranked = scene.described(tensor);
+  return ranked == nullptr ? Grid{1, 1, array.data.size(), false, false} : grid_of(*ranked, array.shape);
+}
+
+void reverse_rows(const Grid& grid, Values& values) {
+  const Values from = values;
+  each_row(grid, values, [&](std::size_t h, std::size_t t, std::span<double> row) {
+    std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(grid.at(h, grid.rows - 1 - t, 0)), row.size(), row.begin());
+  });
+}
+
+void read_transposed(const Grid& grid, Values& values, bool back) {
+  const Values from = values;
+  for (std::size_t h = 0; h < grid.heads; ++h)
+    for (std::size_t r = 0; r < grid.rows; ++r)
+      for (std::size_t c = 0; c < grid.cols; ++c) {
+        const std::size_t mine = grid.at(h, r, c), theirs = h * grid.rows * grid.cols + c * grid.rows + r;
+        (back ? values[theirs] : values[mine]) = from[back ? mine : theirs];
+      }
+}
+
+void exchange_axes(const Grid& grid, int sequences, Values& values, bool back) {
+  const Values from = values;
+  const std::size_t all = static_cast<std::size_t>(sequences), H = grid.heads / all, T = grid.rows;
+  for (std::size_t b = 0; b < all; ++b)
+    for (std::size_t i = 0; i < H * T; ++i) {
+      const std::size_t right = grid.at(b * H + i % H, i / H, 0), wrong = grid.at(b * H + i / T, i % T, 0);
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(back ? wrong : right), grid.cols,
+                  values.begin() + static_cast<std::ptrdiff_t>(back ? right : wrong));
+    }
+}
+
+Arrays answer_moved(const Scene& scene, const std::vector<std::string>& inputs, Gradient gradient, const Move& move) {
+  Problem p = scene.problem;
+  for (const std::string& name : inputs) {
+    Array& x = p.inputs.at(name);
+    move({scene, name, grid_in(scene, name, x), x.data, false});
+  }
+  Arrays answer = answer_of(*scene.room, p);
+  for (const std::string& name : inputs) {
+    const auto d = answer.find("d_" + name);
+    if (d == answer.end()) continue;
+    if (gradient != Gradient::unknown) answer[d->first + ", raw"] = d->second;
+    if (gradient == Gradient::moved)
+      move({scene, name, grid_in(scene, name, p.inputs.at(name)), d->second.data, true});
+    else
+      std::fill(d->second.data.begin(), d->second.data.end(), std::numeric_limits<double>::quiet_NaN());
+  }
+  return answer;
 }
 
 }  // namespace assay::hypotheses

@@ -98,5 +98,29 @@ Problem tokens_of(const Scene& scene, std::size_t begin, std::size_t end, const 
 /// f(head, row, the numbers of that row).
 void each_row(const Grid& grid, Values& values,
               const std::function<void(std::size_t head, std::size_t row, std::span<double>)>& f);
+/// How a tensor of that name lies; one that the room does not describe is one row.
+Grid grid_in(const Scene& scene, std::string_view tensor, const Array& array);
+
+/// Rows in the reverse order, in every head.
+void reverse_rows(const Grid& grid, Values& values);
+/// Memory [heads][m][n] read as if it were [heads][n][m], in either direction.
+void read_transposed(const Grid& grid, Values& values, bool back);
+/// Rows by token and head for rows by head and token, of so many sequences: what lies at (t, h) of memory [T][H] is
+/// taken for (h', t') with h' T + t' = t H + h, in either direction.
+void exchange_axes(const Grid& grid, int sequences, Values& values, bool back);
+
+/// An input that a kernel changes before it reads it, or, `back`, its gradient, before it is the input's.
+struct Moved {
+  const Scene& scene;
+  const std::string& name;
+  Grid grid;
+  Values& values;
+  bool back;
+};
+using Move = std::function<void(const Moved&)>;
+/// What is known of such a gradient: nothing; what kernels answer that leave it as it is, under "d_x, raw"; both.
+enum class Gradient { unknown, raw, moved };
+/// The answer where `move` changes these inputs. Throws what the room throws.
+Arrays answer_moved(const Scene& scene, const std::vector<std::string>& inputs, Gradient gradient, const Move& move);
 
 }  // namespace assay::hypotheses
