@@ -59,7 +59,6 @@ std::span<const Argument> all_arguments();
 std::string why_not(const Facts& facts, const Argument& argument);
 /// Whether the mechanism takes an argument of that name.
 bool takes_argument(const Facts& facts, std::string_view name);
-/// Whether an argument has that name.
 bool is_argument(std::string_view name);
 
 /// The names that the mechanism has without any argument.

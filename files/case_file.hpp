@@ -77,7 +77,6 @@ std::optional<Decimals> answer_with_arguments(const Case& c, const DecimalOption
 /// UNSUPPORTED.
 CaseResult answer_case(const Case& c, const DecimalOptions& options);
 
-/// The record of `c` with its result.
 Json result_record(const Case& c, const CaseResult& result);
 
 /// Records as a case file, one to a line.

@@ -95,7 +95,6 @@ struct Contract {
 /// A group of sites that a rule may name.
 struct SiteGroup {
   std::string_view name, summary;
-  /// The sites of that group.
   std::vector<std::string_view> (*members)(const tile::SiteTable& sites);
 };
 std::span<const SiteGroup> site_groups();

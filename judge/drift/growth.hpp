@@ -20,7 +20,6 @@ inline constexpr Law all_laws[] = {Law::bounded,           Law::root,       Law:
                                    Law::saturating_linear, Law::exponential};
 /// "bounded", "sqrt(t)", "saturating sqrt(t)", "t", "saturating t", "exp(t)".
 std::string_view name_of(Law law);
-/// Whether it has a time of its own.
 constexpr bool has_time(Law law) {
   return law == Law::saturating_root || law == Law::saturating_linear || law == Law::exponential;
 }

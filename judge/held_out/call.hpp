@@ -45,9 +45,8 @@ struct Call {
 
 using Values = std::span<double>;
 
-/// The numbers of one head.
 Values head_of(Array& array, int head);
-/// Those of one row of it: of arrays [heads][rows][...].
+/// The numbers of one row: of arrays [heads][rows][...].
 Values row_of(Array& array, int head, int row);
 int row_count(const Array& array);
 /// Calls f(head, row, its numbers) for all.

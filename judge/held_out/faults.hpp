@@ -23,9 +23,7 @@ std::span<const Fault> input_faults();
 std::span<const Fault> option_faults();
 /// Sequences in several calls, in batches of several lengths, and padded.
 std::span<const Fault> sequence_faults();
-/// Faults in outputs.
 std::span<const Fault> output_faults();
-/// Faults in gradients.
 std::span<const Fault> gradient_faults();
 
 }  // namespace assay::held_out

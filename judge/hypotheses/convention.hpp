@@ -14,7 +14,6 @@ double sigmoid(double x);
 /// Whether suites of cases count a mistake among the faults that they show.
 enum class Counted { by_suites, no };
 
-/// One misunderstanding.
 struct Convention {
   std::string key;   ///< "log_decay in base 2"
   std::string what;  ///< after "looks like"

@@ -346,7 +346,6 @@ class Inquest {
     return tensor.empty() ||
            std::any_of(list.begin(), list.end(), [&](std::size_t t) { return exhibits_[t].suspect->name == tensor; });
   }
-  /// Whether an output fails.
   bool outputs_fail() const {
     return std::any_of(exhibits_.begin(), exhibits_.end(),
                        [](const Exhibit& x) { return x.suspect->fails && !x.gradient; });

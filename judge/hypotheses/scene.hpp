@@ -86,7 +86,6 @@ struct Part {
 Part whole_of(const Scene& scene);
 /// One shared head and those that read it.
 Part group_of(const Scene& scene, std::size_t shared_head);
-/// Its outputs alone.
 Part outputs_of(Part part);
 /// Its first tokens, without cotangents: what is answered is the part's where nothing looks ahead.
 Part prefix_of(Part part, std::size_t tokens);

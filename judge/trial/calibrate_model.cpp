@@ -56,7 +56,6 @@ struct Seen {
 
 constexpr Format model_precisions[] = {Format::fp64, Format::fp32, Format::tf32, Format::bf16, Format::fp16};
 
-/// The cases of one room.
 void add_pieces(const std::shared_ptr<const Room>& room, const KernelForm* form, const CalibrateOptions& options,
                 std::vector<Piece>& list) {
   for (const Format precision : model_precisions) {

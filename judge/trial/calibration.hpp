@@ -63,7 +63,6 @@ struct Gauge {
   double largest = 0;              ///< |z|
   double of_limit = 0;             ///< the largest |error| / limit
 
-  /// Judges `got`.
   void add(const Expected& expected, const std::vector<double>& got);
   void join(const Gauge& other);
   /// Root mean square of z; 0 of no elements.

@@ -96,7 +96,6 @@ struct KillTable {
   int killed(Layer layer) const;
   /// The share of the cases in which a bit of a mutant shows that a rule kills it in.
   double share_of_cases(std::size_t rule) const;
-  /// Precisions of the cases.
   std::vector<Format> precisions() const;
   /// The table of the held-out mutants alone, or of the planted ones.
   KillTable part(bool held_out) const;

@@ -20,9 +20,7 @@ class Builder {
   int emit(Op op, std::vector<int> args, Attributes attributes = {});
   /// As above, another node even if there is an equal one.
   int append(Op op, std::vector<int> args, Attributes attributes);
-  /// Zeros of that type.
   int zeros(const Type& of);
-  /// The block with these results.
   std::shared_ptr<const Block> finish(std::vector<int> results) &&;
 
  private:

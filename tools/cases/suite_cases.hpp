@@ -22,7 +22,6 @@ struct SuiteCandidate {
   Shape extents(int dims) const;
 };
 
-/// One of a suite.
 struct SuiteCase {
   SuiteCandidate inputs;
   int shows = 0, by_contract = 0;  ///< faults, with `assay check` as it is and with the contract of the precision

@@ -32,7 +32,6 @@ int run_model(const Flags& flags, const CalibrateOptions& options, OutputFile& f
   return flags.docs || c.passed() ? exit_passed : exit_failed;
 }
 
-/// A share of the kernels.
 void take_share(const Flags& flags, CalibrateOptions& options) {
   if (flags.shard.empty()) return;
   require(flags.format == "json", "--shard: needs --format json, of which assay-lab merge makes the whole");

@@ -30,7 +30,6 @@ void put_bodies(Json& block, const Json& bodies) {
   }
 }
 
-/// A row of a file.
 class Row {
  public:
   Row(std::shared_ptr<const Json> file, std::size_t i) : file_(std::move(file)), i_(i) {}

@@ -26,7 +26,6 @@ std::string json_text(const Calibration& calibration);
 /// records/calibration.md.
 std::string calibration_page(const Calibration& calibration);
 
-/// The table of a calibration of the model.
 Table table_of(const ModelCalibration& calibration);
 /// The tensors of healthy kernels that it FAILs.
 Table alarms_of(const ModelCalibration& calibration);

@@ -30,7 +30,6 @@ inline constexpr RowsFormat all_rows_formats[] = {RowsFormat::table, RowsFormat:
                                                   RowsFormat::json,  RowsFormat::csv,      RowsFormat::junit,
                                                   RowsFormat::sarif, RowsFormat::github};
 std::string_view name_of(RowsFormat format);
-/// The help for all of them.
 inline constexpr std::string_view rows_formats_help =
     "table, markdown or html for people, json or csv for programs, junit, sarif or github for CI";
 /// The format called `name`, as name_of spells it; nothing for any other word.

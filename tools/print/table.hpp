@@ -13,7 +13,6 @@ enum class TableFormat { table, markdown, json, csv };
 inline constexpr TableFormat all_table_formats[] = {TableFormat::table, TableFormat::markdown, TableFormat::json,
                                                     TableFormat::csv};
 std::string_view name_of(TableFormat format);
-/// All of their names.
 std::vector<std::string> table_format_names();
 /// The format called `name`, as name_of spells it; nothing for any other word.
 std::optional<TableFormat> table_format_from(std::string_view name);

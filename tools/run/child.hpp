@@ -10,7 +10,6 @@
 
 namespace assay {
 
-/// How a child ended.
 struct ChildEnd {
   bool timed_out = false;
   int interrupted = 0;     ///< signal that told this process to end meanwhile, or 0: for the caller to raise
@@ -47,7 +46,6 @@ class ChildKeeper {
   /// Waits for its end. `descriptor` can be read from as soon as there is nothing to wait for.
   ChildEnd ended();
   int descriptor() const { return socket_; }
-  /// Ends it.
   ChildEnd stop();
 
  private:

@@ -48,7 +48,6 @@ std::string obstacles_of(const Room& room, CaseSpec spec) {
   return obstacles;
 }
 
-/// The case that the options ask for.
 SeededCase seeded_case(const CaseOptions& options) {
   SeededCase seeded{.room = find_room(options.mechanism),
                     .spec = {.mechanism = options.mechanism,

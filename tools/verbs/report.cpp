@@ -209,7 +209,6 @@ std::vector<Task> tasks_of(const ReportOptions& options, const Device* device) {
   return tasks;
 }
 
-/// The case of that shape.
 Posed posed_at(const Task& task, const ReportOptions& options, const Shape& shape) {
   SeededCase seeded = seeded_case(options, *task.room);
   seeded.spec.precision = task.precision, seeded.spec.shape = shape;
