@@ -30,6 +30,13 @@ constexpr Shape unequal = {
     .batch = 1, .seq_len = 40, .heads = 4, .shared_heads = 2, .key_dim = 16, .value_dim = 16, .query_len = 24};
 constexpr Shape equal = {.batch = 1, .seq_len = 40, .heads = 2, .key_dim = 16, .value_dim = 16};
 
+ArgumentCase tiled(std::string_view name, CaseSpec request, std::vector<std::string_view> mutants) {
+  return {name, "tiled", std::move(request), std::move(mutants)};
+}
+ArgumentCase decoding(std::string_view name, CaseSpec request, std::vector<std::string_view> mutants) {
+  return {name, "split_decode", std::move(request), std::move(mutants)};
+}
+
 /// Cases that every attention form takes.
 std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   const CaseSpec base{.mechanism = std::string(mechanism), .shape = unequal};
@@ -52,68 +59,52 @@ std::vector<ArgumentCase> shared_cases(std::string_view mechanism) {
   both.with = {{"documents_q", ""}, {"documents_k", ""}};
   padded.shape.batch = 2, padded.with = {{"lengths_q", "24,7"}, {"lengths_k", "40,19"}, {"lse", ""}};
   std::vector<ArgumentCase> cases = {
-      {"window_ahead", "tiled", with_inputs(ahead, {{"lse", ""}}), {"lse_off_by_ln_2", "lse_times_ln_2"}},
-      {"documents_of_both", "tiled", both, {"documents_ignored", "documents_of_the_next_row"}},
-      {"lengths", "tiled", padded, {"key_behind_the_sequence", "later_sequences_unwritten"}},
-      {"cap",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"soft_cap", "2"}, {"lse_base", "2"}})), {{"lse", ""}}),
-       {"score_times_its_tanh", "slope_of_the_cap_forgotten", "lse_off_by_ln_2", "lse_cotangent_dropped",
-        "aligned_at_the_first_key", "cap_dropped", "lse_times_ln_2", "queries_of_the_next_head",
-        "query_gradient_five_times", "lse_base_dropped"}},
-      {"signed_alibi",
-       "tiled",
-       with_inputs(with_params(open, words_of({{"alibi_form", "signed"}})), {{"alibi_slopes", "0.03125"}}),
-       {"alibi_gradient_of_the_other_form", "alibi_form_dropped", "slopes_negated"}},
-      {"alibi_in_a_window",
-       "tiled",
-       with_inputs(window, {{"alibi_slopes", ""}}),
-       {"window_one_off_at_unequal_lengths", "aligned_at_the_first_key", "slopes_of_the_next_head",
-        "window_of_the_caller_counts_itself", "slope_gradient_missing"}},
-      {"bias_before_the_scale",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"bias_place", "before_scale"}, {"soft_cap", "2"}})), {{"bias", ""}}),
-       {"bias_after_the_cap", "bias_gradient_without_scale", "cap_place_dropped", "bias_negated",
-        "bias_gradient_missing"}},
-      {"bias_before_the_cap",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"bias_place", "before_cap"}, {"soft_cap", "2"}})), {{"bias", ""}}),
-       {"bias_after_the_cap"}},
-      {"masks", "tiled", with_inputs(open, {{"mask", ""}, {"bias", ""}}), {"mask_of_the_next_key", "mask_negated"}},
-      {"aligned_at_start",
-       "tiled",
-       with_params(base, words_of({{"causal_align", "start"}, {"scale", "-0.5"}})),
-       {"alignment_dropped"}},
-      {"empty_rows", "tiled", empty, {"mask_of_the_next_key"}},
-      {"documents",
-       "tiled",
-       with_inputs(same, {{"lse", ""}}),
-       {"documents_ignored", "lse_cotangent_dropped", "documents_of_the_next_row"}},
-      {"packed",
-       "tiled",
-       with_inputs(with_params(packed, words_of({{"soft_cap", "2"}})), {{"lse", ""}}),
-       {"slope_of_the_cap_forgotten", "lse_cotangent_dropped", "key_behind_the_sequence", "later_sequences_unwritten",
-        "lse_of_padding_read", "sequences_one_row_early"}},
-      {"packed_unequal",
-       "tiled",
-       cross,
-       {"key_behind_the_sequence", "no_query_leaves_gradients_unwritten", "aligned_at_the_first_key"}},
-      {"decode",
-       "split_decode",
-       with_params(decode, words_of({{"soft_cap", "2"}})),
-       {"lse_off_by_ln_2", "score_times_its_tanh", "aligned_at_the_first_key", "lse_times_ln_2",
-        "queries_of_the_next_head"}},
-      {"low_lse", "tiled", low, {"lse_off_by_ln_2", "nan_gradients_of_low_lse"}},
-      {"high_lse", "tiled", high, {"lse_off_by_ln_2"}},
-      {"decode_packed", "split_decode", decode_packed, {"key_behind_the_sequence", "later_sequences_unwritten"}},
+      tiled("window_ahead", with_inputs(ahead, {{"lse", ""}}), {"lse_off_by_ln_2", "lse_times_ln_2"}),
+      tiled("documents_of_both", both, {"documents_ignored", "documents_of_the_next_row"}),
+      tiled("lengths", padded, {"key_behind_the_sequence", "later_sequences_unwritten"}),
+      tiled("cap", with_inputs(with_params(base, words_of({{"soft_cap", "2"}, {"lse_base", "2"}})), {{"lse", ""}}),
+            {"score_times_its_tanh", "slope_of_the_cap_forgotten", "lse_off_by_ln_2", "lse_cotangent_dropped",
+             "aligned_at_the_first_key", "cap_dropped", "lse_times_ln_2", "queries_of_the_next_head",
+             "query_gradient_five_times", "lse_base_dropped"}),
+      tiled("signed_alibi",
+            with_inputs(with_params(open, words_of({{"alibi_form", "signed"}})), {{"alibi_slopes", "0.03125"}}),
+            {"alibi_gradient_of_the_other_form", "alibi_form_dropped", "slopes_negated"}),
+      tiled("alibi_in_a_window", with_inputs(window, {{"alibi_slopes", ""}}),
+            {"window_one_off_at_unequal_lengths", "aligned_at_the_first_key", "slopes_of_the_next_head",
+             "window_of_the_caller_counts_itself", "slope_gradient_missing"}),
+      tiled(
+          "bias_before_the_scale",
+          with_inputs(with_params(base, words_of({{"bias_place", "before_scale"}, {"soft_cap", "2"}})), {{"bias", ""}}),
+          {"bias_after_the_cap", "bias_gradient_without_scale", "cap_place_dropped", "bias_negated",
+           "bias_gradient_missing"}),
+      tiled("bias_before_the_cap",
+            with_inputs(with_params(base, words_of({{"bias_place", "before_cap"}, {"soft_cap", "2"}})), {{"bias", ""}}),
+            {"bias_after_the_cap"}),
+      tiled("masks", with_inputs(open, {{"mask", ""}, {"bias", ""}}), {"mask_of_the_next_key", "mask_negated"}),
+      tiled("aligned_at_start", with_params(base, words_of({{"causal_align", "start"}, {"scale", "-0.5"}})),
+            {"alignment_dropped"}),
+      tiled("empty_rows", empty, {"mask_of_the_next_key"}),
+      tiled("documents", with_inputs(same, {{"lse", ""}}),
+            {"documents_ignored", "lse_cotangent_dropped", "documents_of_the_next_row"}),
+      tiled("packed", with_inputs(with_params(packed, words_of({{"soft_cap", "2"}})), {{"lse", ""}}),
+            {"slope_of_the_cap_forgotten", "lse_cotangent_dropped", "key_behind_the_sequence",
+             "later_sequences_unwritten", "lse_of_padding_read", "sequences_one_row_early"}),
+      tiled("packed_unequal", cross,
+            {"key_behind_the_sequence", "no_query_leaves_gradients_unwritten", "aligned_at_the_first_key"}),
+      decoding("decode", with_params(decode, words_of({{"soft_cap", "2"}})),
+               {"lse_off_by_ln_2", "score_times_its_tanh", "aligned_at_the_first_key", "lse_times_ln_2",
+                "queries_of_the_next_head"}),
+      tiled("low_lse", low, {"lse_off_by_ln_2", "nan_gradients_of_low_lse"}),
+      tiled("high_lse", high, {"lse_off_by_ln_2"}),
+      decoding("decode_packed", decode_packed, {"key_behind_the_sequence", "later_sequences_unwritten"}),
   };
   if (mechanism == "parallax") {  // heads beyond those that the room's own form is compiled for
     CaseSpec wide = base, wide_decode = decode;
     wide.shape = {.batch = 1, .seq_len = 20, .heads = 1, .key_dim = 192, .value_dim = 136, .query_len = 12};
     wide_decode.shape = {.batch = 1, .seq_len = 70, .heads = 1, .key_dim = 256, .value_dim = 256, .query_len = 2};
-    cases.push_back({"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {}});
+    cases.push_back(tiled("wide_heads", with_inputs(wide, {{"lse", ""}}), {}));
     wide_decode.params["soft_cap"] = std::string("2");
-    cases.push_back({"decode_wide_heads", "split_decode", wide_decode, {}});
+    cases.push_back(decoding("decode_wide_heads", wide_decode, {}));
   }
   if (mechanism != "softmax_attention")
     for (ArgumentCase& one : cases)  // where the probe shows, and not a mean of many keys
@@ -140,36 +131,25 @@ std::vector<ArgumentCase> chosen_cases() {
   CaseSpec decode_empty = decode;
   decode_empty.argument_style = "empty_choices";
   return {
-      {"chosen",
-       "tiled",
-       with_inputs(open, {{"topk_indices", ""}, {"lse", ""}}),
-       {"missing_entry_is_the_last_key", "choice_of_the_next_list", "query_gradient_five_times"}},
-      {"empty_choices", "tiled", empty, {"rows_without_keys_are_nan", "choice_of_the_next_list"}},
-      {"nothing_chosen", "tiled", none, {"rows_without_keys_are_nan"}},
-      {"choice_lengths", "tiled", lengths, {"entries_behind_the_length", "length_of_the_next_list"}},
-      {"far_choices", "tiled", far, {"choice_of_the_next_list"}},
-      {"one_key_for_all", "tiled", with_inputs(shared, {{"mask", ""}}), {"choice_of_the_next_list"}},
-      {"chosen_latent",
-       "tiled",
-       with_inputs(latent, {{"topk_indices", ""}, {"topk_length", ""}, {"sink", ""}, {"lse", ""}}),
-       {"entries_behind_the_length", "sink_left_out_of_the_backward", "sink_gradient_missing", "sink_dropped"}},
-      {"chosen_blocks",
-       "tiled",
-       with_inputs(blocks, {{"topk_indices", "6"}}),
-       {"block_size_dropped", "choice_of_the_next_list"}},
-      {"chosen_pages",
-       "tiled",
-       with_inputs(pages, {{"page_table", "8"}, {"topk_indices", ""}}),
-       {"pages_in_order", "choice_of_the_next_list"}},
-      {"chosen_packed",
-       "tiled",
-       with_inputs(packed, {{"topk_indices", ""}, {"topk_length", ""}}),
-       {"later_sequences_unwritten"}},
-      {"decode_chosen",
-       "split_decode",
-       with_inputs(decode, {{"topk_indices", "16"}, {"topk_length", "5,16,9"}}),
-       {"entries_behind_the_length", "missing_entry_is_the_last_key"}},
-      {"decode_empty_choices", "split_decode", decode_empty, {"rows_without_keys_are_nan"}},
+      tiled("chosen", with_inputs(open, {{"topk_indices", ""}, {"lse", ""}}),
+            {"missing_entry_is_the_last_key", "choice_of_the_next_list", "query_gradient_five_times"}),
+      tiled("empty_choices", empty, {"rows_without_keys_are_nan", "choice_of_the_next_list"}),
+      tiled("nothing_chosen", none, {"rows_without_keys_are_nan"}),
+      tiled("choice_lengths", lengths, {"entries_behind_the_length", "length_of_the_next_list"}),
+      tiled("far_choices", far, {"choice_of_the_next_list"}),
+      tiled("one_key_for_all", with_inputs(shared, {{"mask", ""}}), {"choice_of_the_next_list"}),
+      tiled("chosen_latent",
+            with_inputs(latent, {{"topk_indices", ""}, {"topk_length", ""}, {"sink", ""}, {"lse", ""}}),
+            {"entries_behind_the_length", "sink_left_out_of_the_backward", "sink_gradient_missing", "sink_dropped"}),
+      tiled("chosen_blocks", with_inputs(blocks, {{"topk_indices", "6"}}),
+            {"block_size_dropped", "choice_of_the_next_list"}),
+      tiled("chosen_pages", with_inputs(pages, {{"page_table", "8"}, {"topk_indices", ""}}),
+            {"pages_in_order", "choice_of_the_next_list"}),
+      tiled("chosen_packed", with_inputs(packed, {{"topk_indices", ""}, {"topk_length", ""}}),
+            {"later_sequences_unwritten"}),
+      decoding("decode_chosen", with_inputs(decode, {{"topk_indices", "16"}, {"topk_length", "5,16,9"}}),
+               {"entries_behind_the_length", "missing_entry_is_the_last_key"}),
+      decoding("decode_empty_choices", decode_empty, {"rows_without_keys_are_nan"}),
   };
 }
 
@@ -189,21 +169,18 @@ std::vector<ArgumentCase> scale_cases() {
   four_bit_pages.shape.batch = 2, four_bit_pages.with = {{"page_table", "8"}, {"lengths_k", "20,12"}};
   fp8_pages.argument_style = "fp8_per_token_head", fp8_pages.shape.batch = 2, fp8_pages.with = {{"page_table", "8"}};
   return {
-      {"decode_scales", "split_decode", with_inputs(decode, {{"k_scale", ""}, {"v_scale", ""}}), {"scales_dropped"}},
-      {"scales",
-       "tiled",
-       with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
-       {"gradient_of_codes_without_scale", "scales_dropped", "scales_of_the_next_head"}},
-      {"blocks",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
-       {"scale_of_the_next_block"}},
-      {"mxfp8", "tiled", mxfp8, {"scales_dropped"}},
-      {"nvfp4", "tiled", nvfp4, {"scales_dropped"}},
-      {"nvfp4_swizzled", "tiled", swizzled, {"scale_layout_dropped", "scales_dropped"}},
-      {"nvfp4_pages", "tiled", four_bit_pages, {"scale_layout_dropped", "pages_in_order"}},
-      {"mxfp8_tiles", "tiled", tiles, {"scales_dropped"}},
-      {"fp8_pages", "tiled", fp8_pages, {"scales_dropped", "pages_in_order"}},
+      decoding("decode_scales", with_inputs(decode, {{"k_scale", ""}, {"v_scale", ""}}), {"scales_dropped"}),
+      tiled("scales", with_inputs(base, {{"q_scale", ""}, {"k_scale", ""}, {"v_scale", ""}}),
+            {"gradient_of_codes_without_scale", "scales_dropped", "scales_of_the_next_head"}),
+      tiled("blocks",
+            with_inputs(with_params(base, words_of({{"scale_block", "[8,8]"}})), {{"k_scale", ""}, {"v_scale", ""}}),
+            {"scale_of_the_next_block"}),
+      tiled("mxfp8", mxfp8, {"scales_dropped"}),
+      tiled("nvfp4", nvfp4, {"scales_dropped"}),
+      tiled("nvfp4_swizzled", swizzled, {"scale_layout_dropped", "scales_dropped"}),
+      tiled("nvfp4_pages", four_bit_pages, {"scale_layout_dropped", "pages_in_order"}),
+      tiled("mxfp8_tiles", tiles, {"scales_dropped"}),
+      tiled("fp8_pages", fp8_pages, {"scales_dropped", "pages_in_order"}),
   };
 }
 
@@ -226,22 +203,18 @@ std::vector<ArgumentCase> sink_cases() {
   pages.shape.batch = 2, pages.with = {{"page_table", "8"}, {"sink", ""}};
   decode_pages.shape.batch = 2, decode_pages.shape.seq_len = 100, decode_pages.with = {{"page_table", "16"}};
   return {
-      {"sink",
-       "tiled",
-       with_inputs(with_params(base, words_of({{"soft_cap", "2"}})), {{"sink", ""}, {"lse", ""}}),
-       {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped", "sinks_of_the_next_head",
-        "sink_dropped", "sink_gradient_missing"}},
-      {"decode_sink",
-       "split_decode",
-       with_inputs(decode, {{"sink", "3"}}),
-       {"sink_in_every_split", "sink_in_base_e", "sink_dropped"}},
-      {"pages", "tiled", pages, {"pages_in_order", "pages_exchanged"}},
-      {"decode_pages", "split_decode", decode_pages, {"pages_in_order", "later_sequences_unwritten"}},
-      {"latent", "tiled", with_params(base, {{"value_dim", 8L}}), {"queries_of_the_next_head"}},
-      {"latent_heads", "tiled", with_inputs(expanded, {{"lse", ""}}), {}},
-      {"absorbed", "split_decode", absorbed, {"scale_of_the_absorbed_width"}},
-      {"absorbed_forward", "tiled", absorbed_forward, {"scale_of_the_absorbed_width"}},
-      {"wide_heads", "tiled", with_inputs(wide, {{"lse", ""}}), {"query_gradient_five_times"}},
+      tiled("sink", with_inputs(with_params(base, words_of({{"soft_cap", "2"}})), {{"sink", ""}, {"lse", ""}}),
+            {"sink_counted_twice", "sink_in_base_e", "lse_off_by_ln_2", "lse_cotangent_dropped",
+             "sinks_of_the_next_head", "sink_dropped", "sink_gradient_missing"}),
+      decoding("decode_sink", with_inputs(decode, {{"sink", "3"}}),
+               {"sink_in_every_split", "sink_in_base_e", "sink_dropped"}),
+      tiled("pages", pages, {"pages_in_order", "pages_exchanged"}),
+      decoding("decode_pages", decode_pages, {"pages_in_order", "later_sequences_unwritten"}),
+      tiled("latent", with_params(base, {{"value_dim", 8L}}), {"queries_of_the_next_head"}),
+      tiled("latent_heads", with_inputs(expanded, {{"lse", ""}}), {}),
+      decoding("absorbed", absorbed, {"scale_of_the_absorbed_width"}),
+      tiled("absorbed_forward", absorbed_forward, {"scale_of_the_absorbed_width"}),
+      tiled("wide_heads", with_inputs(wide, {{"lse", ""}}), {"query_gradient_five_times"}),
   };
 }
 
