@@ -14,54 +14,47 @@ constexpr double nobody_wrote = std::numeric_limits<double>::quiet_NaN();
 
 /// A mutant and its argument, "" if it has none: mechanisms that do not take the argument do not have the mutant.
 struct SequenceMutant {
-  Mutant mutant;
+  std::string_view name, what, seen;  ///< as a Mutant has them
   std::string_view argument;
   bool backward = false;
 };
 constexpr SequenceMutant of_scores[] = {
-    {{"key_behind_the_sequence", "every sequence reads one key more than it has, which is the next one's or padding",
-      "FA#2324 class"},
-     ""},
-    {{"later_sequences_unwritten", "rows of sequences behind the first are not written", "pytorch#194167"}, ""},
-    {{"lse_times_ln_2", "lse times ln 2, as if it were in base 2", "pytorch#181645"}, ""},
-    {{"pages_in_order", "the page table is not read: keys lie page by page", "catalogue: pages"}, "page_table"},
-    {{"sink_dropped", "a path of the kernel that knows no sink", "modular#6198"}, "sink"},
-    {{"scales_dropped", "operands as they are stored, without their scales", "fp8 caches"}, "k_scale"},
-    {{"scale_of_the_absorbed_width", "latent attention: scale 1 / sqrt(K) of the absorbed keys", "sglang#14936 class"},
+    {"key_behind_the_sequence", "every sequence reads one key more than it has, which is the next one's or padding",
+     "FA#2324 class", ""},
+    {"later_sequences_unwritten", "rows of sequences behind the first are not written", "pytorch#194167", ""},
+    {"lse_times_ln_2", "lse times ln 2, as if it were in base 2", "pytorch#181645", ""},
+    {"pages_in_order", "the page table is not read: keys lie page by page", "catalogue: pages", "page_table"},
+    {"sink_dropped", "a path of the kernel that knows no sink", "modular#6198", "sink"},
+    {"scales_dropped", "operands as they are stored, without their scales", "fp8 caches", "k_scale"},
+    {"scale_of_the_absorbed_width", "latent attention: scale 1 / sqrt(K) of the absorbed keys", "sglang#14936 class",
      "value_dim"},
-    {{"queries_of_the_next_head", "every head has the next one's queries", "vllm#46952 class"}, ""},
-    {{"entries_behind_the_length", "keys behind topk_length are seen, too", "flashinfer#5095"}, "topk_length"},
-    {{"missing_entry_is_the_last_key", "an entry of -1 is the last key of the sequence", "miles#2079 class"},
+    {"queries_of_the_next_head", "every head has the next one's queries", "vllm#46952 class", ""},
+    {"entries_behind_the_length", "keys behind topk_length are seen, too", "flashinfer#5095", "topk_length"},
+    {"missing_entry_is_the_last_key", "an entry of -1 is the last key of the sequence", "miles#2079 class",
      "topk_indices"},
-    {{"rows_without_keys_are_nan", "o and dq of a row that chose nothing are NaN", "cudnn-fe#676"}, "topk_indices"},
-    {{"no_query_leaves_gradients_unwritten", "dk and dv of a sequence without queries are not written", "FA#2562"},
-     "",
+    {"rows_without_keys_are_nan", "o and dq of a row that chose nothing are NaN", "cudnn-fe#676", "topk_indices"},
+    {"no_query_leaves_gradients_unwritten", "dk and dv of a sequence without queries are not written", "FA#2562", "",
      true},
-    {{"lse_of_padding_read", "backward: dk takes in rows behind the sequence, whose lse nobody wrote", "tilelang#2461"},
-     "",
+    {"lse_of_padding_read", "backward: dk takes in rows behind the sequence, whose lse nobody wrote", "tilelang#2461",
+     "", true},
+    {"sink_gradient_missing", "backward: none for the sink", "FA#1973", "sink", true},
+    {"slope_gradient_missing", "backward: none for ALiBi's slopes", "FA#2876", "alibi_slopes", true},
+    {"bias_gradient_missing", "backward: none for the bias", "pytorch#191612 class", "bias", true},
+    {"nan_gradients_of_low_lse", "backward: e^-lse, which overflows where the lse is below -88", "pytorch#196678", "",
      true},
-    {{"sink_gradient_missing", "backward: none for the sink", "FA#1973"}, "sink", true},
-    {{"slope_gradient_missing", "backward: none for ALiBi's slopes", "FA#2876"}, "alibi_slopes", true},
-    {{"bias_gradient_missing", "backward: none for the bias", "pytorch#191612 class"}, "bias", true},
-    {{"nan_gradients_of_low_lse", "backward: e^-lse, which overflows where the lse is below -88", "pytorch#196678"},
-     "",
-     true},
-    {{"query_gradient_five_times", "backward: dq five times as large", "TE#3216"}, "", true},
+    {"query_gradient_five_times", "backward: dq five times as large", "TE#3216", "", true},
 };
 constexpr SequenceMutant of_states[] = {
-    {{"empty_sequence_ends_in_zero", "the final state of a sequence of no token is zero", "vllm#39273 class"}, ""},
-    {{"state_not_reset", "every sequence starts from what the one before has left", "mamba_ssm seq_idx"}, ""},
-    {{"states_of_the_call_before", "a state inside of a sequence is the one asked for before it", "vllm#39273"}, ""},
-    {{"gate_of_the_other_kind", "softplus gates computed as bounded ones", "FlashKDA#7"}, "gate"},
-    {{"a_log_not_read", "gates without e^a_log", "fla#1107 class"}, "gate"},
-    {{"write_strength_not_squashed", "beta = b, without the sigmoid", "llama.cpp#237 class"}, "b"},
-    {{"state_cotangents_dropped", "backward: cotangents of states inside of sequences are not read", "catalogue"},
-     "",
+    {"empty_sequence_ends_in_zero", "the final state of a sequence of no token is zero", "vllm#39273 class", ""},
+    {"state_not_reset", "every sequence starts from what the one before has left", "mamba_ssm seq_idx", ""},
+    {"states_of_the_call_before", "a state inside of a sequence is the one asked for before it", "vllm#39273", ""},
+    {"gate_of_the_other_kind", "softplus gates computed as bounded ones", "FlashKDA#7", "gate"},
+    {"a_log_not_read", "gates without e^a_log", "fla#1107 class", "gate"},
+    {"write_strength_not_squashed", "beta = b, without the sigmoid", "llama.cpp#237 class", "b"},
+    {"state_cotangents_dropped", "backward: cotangents of states inside of sequences are not read", "catalogue", "",
      true},
-    {{"state_gradient_not_transposed", "backward: d_initial_state with K first whatever the layout",
-      "tpu-inference#3189 class"},
-     "",
-     true},
+    {"state_gradient_not_transposed", "backward: d_initial_state with K first whatever the layout",
+     "tpu-inference#3189 class", "", true},
 };
 
 /// The array's rows along `axis`, as blocks: outer x rows x inner.
@@ -193,7 +186,7 @@ std::vector<Mutant> sequence_mutants(std::string_view mechanism, bool gradients)
   const auto add = [&](const auto& list) {
     for (const SequenceMutant& one : list)
       if ((gradients || !one.backward) && (one.argument.empty() || arguments::takes_argument(facts, one.argument)))
-        all.push_back(one.mutant);
+        all.push_back({one.name, one.what, one.seen});
   };
   if (facts.family == arguments::Family::attention) add(of_scores);
   if (facts.family == arguments::Family::recurrence) add(of_states);
@@ -202,8 +195,7 @@ std::vector<Mutant> sequence_mutants(std::string_view mechanism, bool gradients)
 
 bool is_sequence_fault(std::string_view name) {
   const auto has = [&](const auto& list) {
-    return std::any_of(std::begin(list), std::end(list),
-                       [&](const SequenceMutant& one) { return one.mutant.name == name; });
+    return std::any_of(std::begin(list), std::end(list), [&](const SequenceMutant& one) { return one.name == name; });
   };
   return has(of_scores) || has(of_states);
 }

@@ -240,12 +240,14 @@ ArgumentCase named(std::string_view name, CaseSpec request, std::vector<std::str
 
 /// Cases of a recurrence that normalises.
 std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
+  const CaseSpec root = case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}});
+  CaseSpec wide = root;
+  wide.precision = Format::fp32;
   CaseSpec inside = with_style(case_of(mechanism, {{"state_layout", "v_first"}}), "short_sequences");
   inside = with_count(with_count(inside, "state_every", 4), "checkpoint_every", 6);
   inside.with = {{"state_at", "0,5,37"}};
   return {
-      named("normalised", case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
-            {"norm_gradient_not_projected", "keys_not_normalised", "norm_dropped"}),
+      named("normalised", root, {"norm_gradient_not_projected", "keys_not_normalised", "norm_dropped"}),
       named("keys_near_eps", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
             {"eps_outside_the_root", "eps_of_the_mean", "eps_of_the_forward_pass_alone", "eps_of_the_default",
              "norm_of_another_kind"}),
@@ -253,22 +255,14 @@ std::vector<ArgumentCase> norm_cases(std::string_view mechanism) {
             {"eps_of_the_mean"}),
       named("max", with_style(case_of(mechanism, {{"l2_norm", "max"}, {"l2_eps", "1e-2"}}), "tiny_norms"),
             {"eps_of_the_mean"}),
-      named("norm_in_fp32",
-            [&] {
-              CaseSpec wide = case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}});
-              wide.precision = Format::fp32;
-              return wide;
-            }(),
-            {"norm_in_bf16"}),
+      named("norm_in_fp32", wide, {"norm_in_bf16"}),
       named("v_first",
             case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}, {"state_layout", "v_first"}}, grouped),
             {"state_layout_dropped"}),
       named(
-          "packed", with_style(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}), "short_sequences"),
+          "packed", with_style(root, "short_sequences"),
           {"state_of_the_next_sequence", "empty_sequence_ends_in_zero", "state_not_reset", "sequences_one_row_early"}),
-      named("slots",
-            with_inputs(case_of(mechanism, {{"l2_norm", "root"}, {"l2_eps", "1e-6"}}),
-                        {{"cu_seqlens", "0,20,40"}, {"lengths", "15,0"}}),
+      named("slots", with_inputs(root, {{"cu_seqlens", "0,20,40"}, {"lengths", "15,0"}}),
             {"empty_sequence_ends_in_zero", "state_not_reset"}),
       named("packed_states", inside,
             {"states_of_the_call_before", "state_cotangents_dropped", "state_gradient_not_transposed",
