@@ -45,17 +45,10 @@ std::vector<words::BenchSize> sizes_of(const BenchOptions& options) {
 /// The rows as `format` wants them: JSON calls itself `kind`, text for people begins with `heading`.
 std::string print(const Table& table, nlohmann::ordered_json rows, std::string_view kind, const std::string& heading,
                   TableFormat format) {
-  switch (format) {
-    case TableFormat::json:
-      return nlohmann::ordered_json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
-    case TableFormat::csv:
-      return table.csv();
-    case TableFormat::markdown:
-      return table.markdown();
-    case TableFormat::table:
-      break;
-  }
-  return heading + table.text();
+  if (format == TableFormat::json)
+    return nlohmann::ordered_json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
+  if (format == TableFormat::csv) return table.csv();
+  return format == TableFormat::markdown ? table.markdown() : heading + table.text();
 }
 
 Table table_of(const std::vector<Measured>& all) {

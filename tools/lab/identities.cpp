@@ -86,16 +86,9 @@ std::string print(const std::vector<Row>& rows, TableFormat format) {
     return std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.verdict() == verdict; });
   };
   const auto open = count("no");
-  switch (format) {
-    case TableFormat::json:
-      return as_json(rows);
-    case TableFormat::csv:
-      return table_of(rows).csv();
-    case TableFormat::markdown:
-      return table_of(rows).markdown();
-    case TableFormat::table:
-      break;
-  }
+  if (format == TableFormat::json) return as_json(rows);
+  if (format == TableFormat::csv) return table_of(rows).csv();
+  if (format == TableFormat::markdown) return table_of(rows).markdown();
   return fmt::format(
       "assay-lab identities: differences that vanish, in 200 digits at eps = 2^-60 and 2^-61, or proven by enclosures\n"
       "columns: order and coefficient at which the difference vanishes, predicted and measured;\n"

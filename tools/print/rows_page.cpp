@@ -179,25 +179,13 @@ std::vector<std::string> lines_below_title(const Page& page) {
 }
 
 std::string print(const Page& page, const std::vector<ReportRow>& rows, RowsFormat format) {
-  switch (format) {
-    case RowsFormat::table:
-      return page.verdict_last ? as_verdict(page, rows) : as_text(page, rows);
-    case RowsFormat::markdown:
-      return as_markdown(page, rows);
-    case RowsFormat::html:
-      return as_html(page, rows);
-    case RowsFormat::json:
-      return as_json(page, rows);
-    case RowsFormat::junit:
-      return as_junit(page, rows);
-    case RowsFormat::sarif:
-      return as_sarif(page, rows);
-    case RowsFormat::github:
-      return as_github(page, rows);
-    case RowsFormat::csv:
-      break;
-  }
-  return as_csv(rows);
+  if (format == RowsFormat::table) return page.verdict_last ? as_verdict(page, rows) : as_text(page, rows);
+  if (format == RowsFormat::markdown) return as_markdown(page, rows);
+  if (format == RowsFormat::html) return as_html(page, rows);
+  if (format == RowsFormat::json) return as_json(page, rows);
+  if (format == RowsFormat::junit) return as_junit(page, rows);
+  if (format == RowsFormat::sarif) return as_sarif(page, rows);
+  return format == RowsFormat::github ? as_github(page, rows) : as_csv(rows);
 }
 
 }  // namespace assay
