@@ -105,9 +105,8 @@ std::string Given::choice(std::string_view name, const std::vector<std::string>&
   const Json* value = find("params", name);
   if (value == nullptr) return choices.front();
   const std::string word = value->is_string() ? value->get<std::string>() : value->dump();
-  require_domain(std::find(choices.begin(), choices.end(), word) != choices.end(), -1, "params.", name,
-                 ": unknown value '", excerpt(word), "'", did_you_mean(word, choices), "; there are ",
-                 names_in(choices));
+  require_domain(std::ranges::find(choices, word) != choices.end(), -1, "params.", name, ": unknown value '",
+                 excerpt(word), "'", did_you_mean(word, choices), "; there are ", names_in(choices));
   return word;
 }
 

@@ -210,8 +210,7 @@ std::vector<std::string> own_names(const Facts& facts, Part part) {
 }
 
 bool takes_argument(const Facts& facts, std::string_view name) {
-  return std::any_of(std::begin(table), std::end(table),
-                     [&](const Argument& a) { return a.name == name && why_not(facts, a).empty(); });
+  return std::ranges::any_of(table, [&](const Argument& a) { return a.name == name && why_not(facts, a).empty(); });
 }
 
 bool is_argument(std::string_view name) {

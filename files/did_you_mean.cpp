@@ -147,8 +147,7 @@ std::string tensor_called(std::string_view name) {
   };
   // "dq", but not every word that begins with a d.
   constexpr std::string_view short_names[] = {"q", "k", "v", "o", "g", "gk", "b", "beta", "h0", "ht", "log_decay"};
-  if (!gradient && word.starts_with('d') &&
-      std::find(std::begin(short_names), std::end(short_names), word.substr(1)) != std::end(short_names))
+  if (!gradient && word.starts_with('d') && std::ranges::find(short_names, word.substr(1)) != std::end(short_names))
     word.erase(0, 1), gradient = true;
   word = ours(word);
   return gradient ? "d_" + word : word;

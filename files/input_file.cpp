@@ -40,9 +40,8 @@ bool is_unseen(std::string_view text, std::size_t size) {
   constexpr std::pair<std::uint32_t, std::uint32_t> unseen[] = {
       {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x200b, 0x200f},  {0x2028, 0x202e},
       {0x2060, 0x206f}, {0xfdd0, 0xfdef}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-  return (code & 0xfffeU) == 0xfffeU || std::any_of(std::begin(unseen), std::end(unseen), [code](const auto& range) {
-           return range.first <= code && code <= range.second;
-         });
+  return (code & 0xfffeU) == 0xfffeU ||
+         std::ranges::any_of(unseen, [code](const auto& range) { return range.first <= code && code <= range.second; });
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ std::string dtype_of(Format format) {
 
 std::string exact_dtype(const Array& array) {
   for (const Format f : {Format::bf16, Format::fp32})
-    if (std::all_of(array.data.begin(), array.data.end(), [f](double x) { return round_to(x, f) == x; }))
-      return dtype_of(f);
+    if (std::ranges::all_of(array.data, [f](double x) { return round_to(x, f) == x; })) return dtype_of(f);
   return dtype_of(Format::fp64);
 }
 

@@ -14,8 +14,7 @@ namespace assay::language {
 namespace {
 
 const Input* find_input(const Program& program, std::string_view name) {
-  const auto found =
-      std::find_if(program.inputs.begin(), program.inputs.end(), [&](const Input& i) { return i.name == name; });
+  const auto found = std::ranges::find_if(program.inputs, [&](const Input& i) { return i.name == name; });
   return found == program.inputs.end() ? nullptr : &*found;
 }
 

@@ -49,8 +49,7 @@ class Laws {
   }
 
   const Type& type_of(std::string_view input) const {
-    const auto at =
-        std::find_if(program_.inputs.begin(), program_.inputs.end(), [&](const Input& i) { return i.name == input; });
+    const auto at = std::ranges::find_if(program_.inputs, [&](const Input& i) { return i.name == input; });
     return at->type;
   }
   /// Whether its rows are tokens.
@@ -204,8 +203,7 @@ class Laws {
   void linearity() {
     std::vector<std::string> names;
     for (const auto& [name, array] : problem_.inputs) {
-      const auto at = std::find_if(program_.inputs.begin(), program_.inputs.end(),
-                                   [&, n = name](const Input& i) { return i.name == n; });
+      const auto at = std::ranges::find_if(program_.inputs, [&, n = name](const Input& i) { return i.name == n; });
       if (at->domain == "value" || (at->domain == "state" && name.starts_with("initial_"))) names.push_back(name);
     }
     if (names.empty()) return;

@@ -122,8 +122,7 @@ bool is_plain(const Mechanism& mechanism, const Type& type) {
 
 /// Whether it reads the row before a segment's first: X_carry is the last one of X.
 bool carries_rows(const Program& program) {
-  return std::any_of(program.inputs.begin(), program.inputs.end(),
-                     [](const Input& input) { return input.name.ends_with("_carry"); });
+  return std::ranges::any_of(program.inputs, [](const Input& input) { return input.name.ends_with("_carry"); });
 }
 
 /// Numbers of any other array, drawn as if all its axes but the last were tokens.

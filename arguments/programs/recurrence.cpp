@@ -292,8 +292,7 @@ class Recurrence {
 
   void take_output(const std::string& name) {
     const Program& program = plan_.mechanism.program;
-    const auto i = static_cast<std::size_t>(std::find(program.outputs.begin(), program.outputs.end(), name) -
-                                            program.outputs.begin());
+    const auto i = static_cast<std::size_t>(std::ranges::find(program.outputs, name) - program.outputs.begin());
     const language::Type& type = program.body->result_type(i);
     std::vector<int> shape = lengths_of(type);
     if (name == "states") {

@@ -40,8 +40,7 @@ constexpr SiteGroup groups[] = {
 };
 
 const SiteGroup* find_group(std::string_view name) {
-  const auto* const it =
-      std::find_if(std::begin(groups), std::end(groups), [&](const SiteGroup& g) { return g.name == name; });
+  const auto* const it = std::ranges::find_if(groups, [&](const SiteGroup& g) { return g.name == name; });
   return it == std::end(groups) ? nullptr : it;
 }
 

@@ -90,8 +90,7 @@ bool computes_for_us(const dl_phdr_info& object) {
   const std::string name = std::filesystem::path(object.dlpi_name).filename();
   constexpr std::string_view libraries[] = {"libc.",    "libm.",  "libstdc++", "libfmt",
                                             "libflint", "libarb", "libmpfr",   "libgmp"};
-  return std::any_of(std::begin(libraries), std::end(libraries),
-                     [&](std::string_view library) { return name.starts_with(library); });
+  return std::ranges::any_of(libraries, [&](std::string_view library) { return name.starts_with(library); });
 }
 
 /// The build ids of this program, or of Python's module, and of the libraries that compute for it: whatever is built

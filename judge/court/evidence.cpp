@@ -65,9 +65,8 @@ class SecondForm {
   const ReportRow* passing(const std::string& tensor) {
     if (!rejected_.contains(tensor)) return nullptr;
     if (!judged_) judge();
-    const auto found = std::find_if(judged_->begin(), judged_->end(), [&](const ReportRow& row) {
-      return row.tensor == tensor && row.judgement.verdict == Verdict::pass;
-    });
+    const auto found = std::ranges::find_if(
+        *judged_, [&](const ReportRow& row) { return row.tensor == tensor && row.judgement.verdict == Verdict::pass; });
     return found == judged_->end() ? nullptr : &*found;
   }
 

@@ -170,8 +170,7 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
   if (trial.phase) trial.phase("judging", 0, 0);
   learnt.expectations = expected();
   const auto any = [&](bool (*asks)(const Expectation&, const Wanted&)) {
-    return std::any_of(learnt.expectations.begin(), learnt.expectations.end(),
-                       [&](const auto& e) { return asks(e, wanted); });
+    return std::ranges::any_of(learnt.expectations, [&](const auto& e) { return asks(e, wanted); });
   };
   const bool words = any(asks_for_words), draws = any(asks_for_draws);
   if (words) learnt.sharper = oracle_of(trial.room, trial.problem, 4);

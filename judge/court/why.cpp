@@ -190,8 +190,7 @@ Why why_it_fails(const CaseTrial& trial, const GivenAnswer& got, const std::vect
   Why why;
   const Arrays answered = flat(got.answer);
   const std::vector<Suspect> suspects = suspects_of(rows, answered);
-  why.failing = static_cast<std::size_t>(
-      std::count_if(suspects.begin(), suspects.end(), [](const Suspect& s) { return s.fails; }));
+  why.failing = static_cast<std::size_t>(std::ranges::count_if(suspects, [](const Suspect& s) { return s.fails; }));
   const ProblemFile& file = trial.file();
   if (why.failing == 0 && seconds.value_or(0) > 0 && !file.has_arguments() && trial.kernel().form != nullptr)
     why.loose = looseness_of(trial, got, rows, others, stop);

@@ -460,8 +460,7 @@ void attribute(const DriftSpec& spec, Drift& drift, const DriftDone& done) {
                            sum > 0 ? runs[r].squares.error / sum : 0,
                            fit_growth(runs[r].windows.points(spec.prefix), facts)});
   }
-  std::stable_sort(drift.sites.begin(), drift.sites.end(),
-                   [](const DriftSite& a, const DriftSite& b) { return a.share > b.share; });
+  std::ranges::stable_sort(drift.sites, [](const DriftSite& a, const DriftSite& b) { return a.share > b.share; });
 }
 
 void check(const DriftSpec& spec) {
@@ -576,22 +575,19 @@ std::vector<GrowthPoint> DriftWindows::points(long last) const {
 bool Drift::decided() const {
   if (series.empty()) return true;
   const auto& windows = series.front().windows.all();
-  return std::all_of(windows.begin(), windows.end(), [&](const DriftWindow& w) {
-    return w.error_squared == 0 || reference_off <= oracle_share * w.error();
-  });
+  return std::ranges::all_of(
+      windows, [&](const DriftWindow& w) { return w.error_squared == 0 || reference_off <= oracle_share * w.error(); });
 }
 
 bool Drift::failed() const {
-  const bool surprised = std::any_of(series.begin(), series.end(), [](const DriftSeries& s) {
-    return s.has_prediction() && s.determined() && !s.predicted_well();
-  });
+  const bool surprised = std::ranges::any_of(
+      series, [](const DriftSeries& s) { return s.has_prediction() && s.determined() && !s.predicted_well(); });
   return overflows_at || first_past || first_past_in_segment || surprised;
 }
 
 bool Drift::passed() const {
-  return decided() && !failed() && std::all_of(series.begin(), series.end(), [](const DriftSeries& s) {
-           return !s.has_prediction() || s.determined();
-         });
+  return decided() && !failed() &&
+         std::ranges::all_of(series, [](const DriftSeries& s) { return !s.has_prediction() || s.determined(); });
 }
 
 double DriftSeries::low() const { return early->low(ended_at) * tile::ex2(-2 * spread * log2_e); }

@@ -290,8 +290,7 @@ std::optional<GrowthFit> fit_growth(std::span<const GrowthPoint> points, const G
     const double most = evidence[i].likeliest - 2 * logarithm(fair_probability);
     independent.collect(evidence[i].a, most, result.open), walk.collect(evidence[i].b, most, result.open);
   }
-  std::stable_sort(result.laws.begin(), result.laws.end(),
-                   [](const Growth& a, const Growth& b) { return a.probability > b.probability; });
+  std::ranges::stable_sort(result.laws, [](const Growth& a, const Growth& b) { return a.probability > b.probability; });
   return result;
 }
 

@@ -85,8 +85,7 @@ bool Call::by_token(std::string_view name) const {
   const auto inputs = room.inputs(), outputs = room.outputs();
   const auto it = problem.inputs.find(name);
   const bool broadcast = it != problem.inputs.end() && it->second.shape.size() < 2;
-  return !broadcast &&
-         (std::any_of(inputs.begin(), inputs.end(), is_it) || std::any_of(outputs.begin(), outputs.end(), is_it));
+  return !broadcast && (std::ranges::any_of(inputs, is_it) || std::ranges::any_of(outputs, is_it));
 }
 
 std::vector<std::string> Call::shared_inputs() const {

@@ -475,9 +475,7 @@ void try_corruptions(const Bench& b) {
                                                "rows_reversed", "transposed", "heads_swapped"};
   const Layout layout{static_cast<int>(b.grid.heads), static_cast<int>(b.grid.rows), static_cast<int>(b.grid.cols)};
   for (const Corruption& corruption : corruptions()) {
-    if (std::find(std::begin(known), std::end(known), corruption.name) != std::end(known) ||
-        !corruption.applies(layout))
-      continue;
+    if (std::ranges::find(known, corruption.name) != std::end(known) || !corruption.applies(layout)) continue;
     Values values = b.truth.data;
     corruption.apply(values, layout);
     if (values != b.truth.data)

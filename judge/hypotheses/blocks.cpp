@@ -298,9 +298,8 @@ Array without_delta(const Scene& s, const std::string& tensor) {
 bool goes_by_chunks(const Scene& scene) {
   const std::vector<std::string> names = scene.inputs();
   const bool carries = std::any_of(names.begin(), names.end(), is_state);
-  const bool windows = std::any_of(scene.fields().begin(), scene.fields().end(), [](const auto& ranked) {
-    return ranked.rank > 0 && ranked.field.axes[0] == Axis::tail_len;
-  });
+  const bool windows = std::ranges::any_of(
+      scene.fields(), [](const auto& ranked) { return ranked.rank > 0 && ranked.field.axes[0] == Axis::tail_len; });
   return scene.in_parts && carries && !windows && scene.aligned() && scene.input("q") != nullptr &&
          scene.input("k") != nullptr;
 }
@@ -338,8 +337,7 @@ void add_chunks_of(List& list, const Scene& scene, const std::vector<std::size_t
 /// Adds chunks that know nothing of each other, for a problem without states that a case gives.
 void add_lone_chunks(List& list, const Scene& scene, const std::vector<std::size_t>& sizes) {
   const std::vector<std::string> names = scene.inputs();
-  if (!scene.in_parts || !scene.aligned() || !scene.is_causal() || std::any_of(names.begin(), names.end(), is_state))
-    return;
+  if (!scene.in_parts || !scene.aligned() || !scene.is_causal() || std::ranges::any_of(names, is_state)) return;
   for (const std::size_t size : sizes) {
     if (size >= scene.tokens()) continue;
     const std::string what = fmt::format("every chunk begun from nothing (chunks of {})", size);

@@ -1047,8 +1047,7 @@ void add_further_ends(List& list, const Scene& scene) {
 /// Whether pairs that are still in the window are carried out.
 bool carries_tails(const Scene& scene) {
   const std::vector<RoomFacts::Ranked> outputs = scene.room->outputs();
-  return std::any_of(outputs.begin(), outputs.end(),
-                     [](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
+  return std::ranges::any_of(outputs, [](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
 }
 
 /// Settings that are numbers of something: one more and one less.

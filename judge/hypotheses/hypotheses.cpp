@@ -131,8 +131,7 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
   x.last = x.grid.rows - 1;
   if (suspect.fails && x.grid.by_token) find_rows(x);
   // A tensor that leans as a whole fails in no head by itself.
-  if (suspect.fails && std::count(x.wrong.begin(), x.wrong.end(), 1) == 0)
-    std::fill(x.wrong.begin(), x.wrong.end(), char{1});
+  if (suspect.fails && std::ranges::count(x.wrong, char{1}) == 0) std::ranges::fill(x.wrong, char{1});
   return x;
 }
 
@@ -347,8 +346,7 @@ class Inquest {
            std::any_of(list.begin(), list.end(), [&](std::size_t t) { return exhibits_[t].suspect->name == tensor; });
   }
   bool outputs_fail() const {
-    return std::any_of(exhibits_.begin(), exhibits_.end(),
-                       [](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
+    return std::ranges::any_of(exhibits_, [](const Exhibit& x) { return x.suspect->fails && !x.gradient; });
   }
   /// Whether it only says what something is, and not why.
   bool is_plain(const LooksLike& cause) const {
@@ -363,8 +361,7 @@ class Inquest {
         open.insert(open.end(), cause.tensors.begin(), cause.tensors.end());
     const bool outputs = outputs_fail();
     return std::any_of(exhibits_.begin(), exhibits_.end(), [&](const Exhibit& x) {
-      return x.usable && (!x.gradient || !outputs) &&
-             std::find(open.begin(), open.end(), x.suspect->name) != open.end();
+      return x.usable && (!x.gradient || !outputs) && std::ranges::find(open, x.suspect->name) != open.end();
     });
   }
   bool time_is_up() const { return effort_.stop && effort_.stop(); }

@@ -341,8 +341,7 @@ void add_packed_states(std::vector<Convention>& list, const Scene& scene) {
   constexpr std::size_t most = 16;
   const std::optional<Borders> borders = packed_borders(scene);
   const std::vector<RoomFacts::Ranked> outputs = scene.room->outputs();
-  const bool carries =
-      std::any_of(outputs.begin(), outputs.end(), [](const auto& r) { return is_final(std::string(r.field.name)); });
+  const bool carries = std::ranges::any_of(outputs, [](const auto& r) { return is_final(std::string(r.field.name)); });
   // A key that is carried in says where a sequence starts, too.
   if (!borders || !carries || scene.described("k_carry") != nullptr || borders->size() > most + 1) return;
   const std::size_t sequences = borders->size() - 1;

@@ -362,8 +362,7 @@ std::vector<ArgumentCase> argument_cases(std::string_view mechanism) {
   std::vector<ArgumentCase> cases;
   if (mechanism == "softmax_attention" || mechanism == "parallax") cases = shared_cases(mechanism);
   if (mechanism == "softmax_attention") add(cases, sink_cases()), add(cases, scale_cases()), add(cases, chosen_cases());
-  if (std::find(std::begin(recurrences), std::end(recurrences), mechanism) != std::end(recurrences))
-    cases = recurrence_cases(mechanism);
+  if (std::ranges::find(recurrences, mechanism) != std::end(recurrences)) cases = recurrence_cases(mechanism);
   return cases;
 }
 

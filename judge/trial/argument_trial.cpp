@@ -29,8 +29,7 @@ Judged judged_answer(const ArgumentCase& one, const KernelRoom& room, std::strin
   const Format precision = one.request.precision;
   const Safetensors posed = arguments::draw_case(one.request, ASSAY_VERSION);
   const ProblemFile file = read_problem(posed, std::string(one.name));
-  const auto form =
-      std::find_if(room.forms.begin(), room.forms.end(), [&](const KernelForm& f) { return f.name == one.form; });
+  const auto form = std::ranges::find_if(room.forms, [&](const KernelForm& f) { return f.name == one.form; });
   require(form != room.forms.end(), room.name, ": has no form ", one.form);
   Policy policy = Policy::of(form->sites, precision);
   policy.fault = fault, policy.threads = threads;

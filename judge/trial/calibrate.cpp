@@ -50,8 +50,7 @@ std::vector<Subject> subjects_of(const CalibrateOptions& options) {
   for (const std::string& name : options.forms)
     require(std::find(forms.begin(), forms.end(), name) != forms.end(), "--form: ", there_is_no(name, forms));
   for (const std::string& name : options.variants)
-    require(std::find(variants.begin(), variants.end(), name) != variants.end(),
-            "--variant: ", there_is_no(name, variants));
+    require(std::ranges::find(variants, name) != variants.end(), "--variant: ", there_is_no(name, variants));
   require(!list.empty(), "--mechanism: none of these has kernels");
   return list;
 }

@@ -61,8 +61,7 @@ void add_pieces(const std::shared_ptr<const Room>& room, const KernelForm* form,
   for (const Format precision : model_precisions) {
     if (!asks_for(options.precisions, precision)) continue;
     for (const Style style : all_styles) {
-      if (options.styles.empty() ? std::find(std::begin(calibration_styles), std::end(calibration_styles), style) ==
-                                       std::end(calibration_styles)
+      if (options.styles.empty() ? std::ranges::find(calibration_styles, style) == std::end(calibration_styles)
                                  : !asks_for(options.styles, style))
         continue;
       for (int n = 0; n < options.seeds; ++n) {

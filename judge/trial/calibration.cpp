@@ -166,8 +166,7 @@ std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& va
   std::optional<Oracle> sharper;
   std::vector<Standard> standards;
   const auto standard_of = [&](const Rounds& rounds) -> const Standard& {
-    const auto known =
-        std::find_if(standards.begin(), standards.end(), [&](const Standard& s) { return same(s.rounds, rounds); });
+    const auto known = std::ranges::find_if(standards, [&](const Standard& s) { return same(s.rounds, rounds); });
     if (known != standards.end()) return *known;
     const KernelUnderTest kernel = under_test(rounds);
     KernelRuns runs;
@@ -188,8 +187,7 @@ std::vector<Gauge> gauge(const Room& room, const std::vector<HealthyVariant>& va
   for (const HealthyVariant& v : variants) {
     const Expectation& expectation = standard_of(v.standard).expectation;
     // A kernel that has been run for its own spread is not run again.
-    const auto own =
-        std::find_if(standards.begin(), standards.end(), [&](const Standard& s) { return same(s.rounds, v.kernel); });
+    const auto own = std::ranges::find_if(standards, [&](const Standard& s) { return same(s.rounds, v.kernel); });
     Gauge& gauge = gauges.emplace_back();
     if (own == standards.end()) {
       const Answer answer = v.kernel.form->run(problem, under_test(v.kernel).policy(), v.kernel.tile);

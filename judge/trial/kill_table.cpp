@@ -65,8 +65,7 @@ struct Subject {
 /// The form of that name, or null.
 const KernelForm* form_named(const KernelRoom* room, std::string_view name) {
   if (room == nullptr) return nullptr;
-  const auto it =
-      std::find_if(room->forms.begin(), room->forms.end(), [&](const KernelForm& form) { return form.name == name; });
+  const auto it = std::ranges::find_if(room->forms, [&](const KernelForm& form) { return form.name == name; });
   return it == room->forms.end() ? nullptr : &*it;
 }
 
@@ -164,8 +163,7 @@ Format stored_format(const Known& known, const std::string& tensor) {
 
 bool fails_by_model(const Known& known, const Tensors& answer) {
   return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
-    const auto found =
-        std::find_if(answer.begin(), answer.end(), [&](const auto& got) { return got.first == tensor.first; });
+    const auto found = std::ranges::find_if(answer, [&](const auto& got) { return got.first == tensor.first; });
     return found != answer.end() &&
            judge_by_model(tensor.second, known.precision, found->second, known.others.get(), tensor.first).verdict ==
                Verdict::fail;
@@ -653,8 +651,7 @@ std::vector<ShrinkRow> measure_shrinking(const MutantOptions& options, const std
 std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone& done) {
   std::vector<Subject> subjects = subjects_of(options);
   std::erase_if(subjects, [&](const Subject& s) {
-    return std::none_of(s.healthy->mutants.begin(), s.healthy->mutants.end(),
-                        [&](const Mutant& m) { return m.name == options.power; });
+    return std::ranges::none_of(s.healthy->mutants, [&](const Mutant& m) { return m.name == options.power; });
   });
   require(!subjects.empty(), "--power: none of these kernels has a mutant ", options.power);
   const auto subject_of = [&](std::size_t i) -> const Subject& { return subjects[i / std::size(power_styles)]; };
@@ -665,8 +662,7 @@ std::vector<PowerRow> measure_power(const MutantOptions& options, const WorkDone
         for (const int seq_len : power_lengths) {
           if (seq_len > options.power_tokens) break;
           const Style style = power_styles[i % std::size(power_styles)];
-          const bool found =
-              std::any_of(rows.begin(), rows.end(), [](const PowerRow& row) { return row.detected == power_seeds; });
+          const bool found = std::ranges::any_of(rows, [](const PowerRow& row) { return row.detected == power_seeds; });
           rows.push_back(power_at(subject_of(i), options.power, style, seq_len, options.seed, found));
           if (rows.back().in_reads == power_seeds) break;
         }

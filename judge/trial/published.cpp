@@ -127,8 +127,7 @@ PublishedTrial tried(const PublishedThread& thread, Cache& cache) {
   trial.healthy = trial.planted = Verdict::unsupported;
   if (thread.mutant.empty()) return trial;
   const std::vector<ArgumentCase> cases = argument_cases(thread.mechanism);
-  const auto one =
-      std::find_if(cases.begin(), cases.end(), [&](const ArgumentCase& c) { return c.name == thread.case_name; });
+  const auto one = std::ranges::find_if(cases, [&](const ArgumentCase& c) { return c.name == thread.case_name; });
   require(one != cases.end(), "--published: ", thread.thread, ": there is no case ", thread.case_name);
   trial.command = command_of(one->request);
   const std::string contract(name_of(one->request.precision));

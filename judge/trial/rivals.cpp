@@ -272,8 +272,7 @@ constexpr Rival all_rivals[] = {
 std::span<const Rival> rivals() { return all_rivals; }
 
 const Rival* find_rival(std::string_view name) {
-  const auto* const it =
-      std::find_if(std::begin(all_rivals), std::end(all_rivals), [&](const Rival& r) { return r.name == name; });
+  const auto* const it = std::ranges::find_if(all_rivals, [&](const Rival& r) { return r.name == name; });
   return it == std::end(all_rivals) ? nullptr : it;
 }
 

@@ -24,8 +24,7 @@ BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent) {
   const Program& program = posed.mechanism().program;
   detail::require_memory(program, posed.sizes(), sizeof(S));
   for (const auto& [name, array] : tangent)
-    require(std::any_of(program.inputs.begin(), program.inputs.end(),
-                        [&, &name = name](const Input& in) { return in.name == name; }),
+    require(std::ranges::any_of(program.inputs, [&, &name = name](const Input& in) { return in.name == name; }),
             "tangent: names an input unknown to ", program.name);
   BasicArrays<S> result;
   for (int head = 0; head < posed.heads(); ++head) {

@@ -59,8 +59,7 @@ std::vector<Index> indices_of(const Contraction& c, const Value<S>& a, const Val
     if (i.is_summed()) return i.left == 1 && i.right == 1 ? 4 : 2;
     return i.is_free() && i.result == 1 ? (i.left == 1 || i.right == 1 ? 3 : 1) : 0;
   };
-  const auto best =
-      std::max_element(list.begin(), list.end(), [&](const Index& x, const Index& y) { return worth(x) < worth(y); });
+  const auto best = std::ranges::max_element(list, [&](const Index& x, const Index& y) { return worth(x) < worth(y); });
   if (best != list.end()) std::rotate(best, best + 1, list.end());
   return list;
 }
@@ -608,8 +607,7 @@ class Interpreter {
 
   /// Whether integers or truth values that it reads are others in other groups of lanes.
   bool varies(const Node& node) const {
-    return varying_ != nullptr &&
-           std::any_of(node.args.begin(), node.args.end(), [&](int a) { return varying_->contains(a); });
+    return varying_ != nullptr && std::ranges::any_of(node.args, [&](int a) { return varying_->contains(a); });
   }
   V by_group(const Node& node, int v, const Operands& operands) {
     std::vector<V> each;
@@ -986,9 +984,8 @@ class Interpreter {
     const auto key = std::pair(&body, joins);
     if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
     StepPlan plan = plan_of(body, r.node.attributes.carry, joins);
-    const bool large = std::any_of(plan.joints.begin(), plan.joints.end(), [&](const Joint& joint) {
-      return joint.tangent && rows_of(body, joint) > most_joint_rows;
-    });
+    const bool large = std::ranges::any_of(
+        plan.joints, [&](const Joint& joint) { return joint.tangent && rows_of(body, joint) > most_joint_rows; });
     if (large) plan = plan_of(body, r.node.attributes.carry, false);
     return plans_.emplace(key, std::move(plan)).first->second;
   }

@@ -43,8 +43,7 @@ std::vector<std::vector<int>> cycles(const Block& body, int carry, const std::ve
   const auto reached = [&](const std::vector<int>& c) {
     return std::count(reach[index(c[0])].begin(), reach[index(c[0])].end(), 1);
   };
-  std::stable_sort(classes.begin(), classes.end(),
-                   [&](const auto& a, const auto& b) { return reached(a) < reached(b); });
+  std::ranges::stable_sort(classes, [&](const auto& a, const auto& b) { return reached(a) < reached(b); });
   return classes;
 }
 
@@ -143,8 +142,7 @@ class Candidate {
   /// the same in all of them.
   bool collect(int v) {
     if (place(body_.type(v)) == -1) {
-      if (std::find(joint_.constants.begin(), joint_.constants.end(), v) == joint_.constants.end())
-        joint_.constants.push_back(v);
+      if (std::ranges::find(joint_.constants, v) == joint_.constants.end()) joint_.constants.push_back(v);
       return true;
     }
     const Node* node = body_.node(v);

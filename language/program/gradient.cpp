@@ -40,8 +40,7 @@ class Activities {
     for (const Node& node : block.nodes) {
       const int v = static_cast<int>(on.value.size());
       const bool real = node.types[0].kind == Kind::real;
-      const bool reads =
-          std::any_of(node.args.begin(), node.args.end(), [&](int a) { return on.value[index(a)] != 0; });
+      const bool reads = std::ranges::any_of(node.args, [&](int a) { return on.value[index(a)] != 0; });
       bool active = !stops(node.op) && real && reads;
       if (node.op == Op::scan) on_scan(node, v, on), active = false;
       if (node.op == Op::get) active = real && on.results[node.args[0]][index(node.attributes.i)] != 0;

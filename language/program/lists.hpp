@@ -15,9 +15,7 @@ constexpr std::size_t index(int v) { return static_cast<std::size_t>(v); }
 inline int values_of(const Block& body) { return body.first() + static_cast<int>(body.nodes.size()); }
 
 /// Whether an operation is one of these.
-inline bool any_of(Op op, std::initializer_list<Op> list) {
-  return std::find(list.begin(), list.end(), op) != list.end();
-}
+inline bool any_of(Op op, std::initializer_list<Op> list) { return std::ranges::find(list, op) != list.end(); }
 
 /// Whether element i of a value is made of elements i of the operands alone.
 inline bool is_elementwise(Op op) {

@@ -50,9 +50,7 @@ std::optional<Op> op_from(std::string_view name) {
   return found == op_names.end() ? std::nullopt : std::optional(static_cast<Op>(found - op_names.begin()));
 }
 
-bool is_domain(std::string_view name) {
-  return std::find(std::begin(domains), std::end(domains), name) != std::end(domains);
-}
+bool is_domain(std::string_view name) { return std::ranges::find(domains, name) != std::end(domains); }
 
 int Program::version() const { return has(Op::solve, *this) ? 3 : has(Op::round, *this) ? 2 : 1; }
 

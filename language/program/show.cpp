@@ -83,8 +83,7 @@ std::string argument_of(const Node& node) {
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !text.empty() && !digit(text[0]) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
+  return !text.empty() && !digit(text[0]) && std::ranges::all_of(text, [&](char c) { return letter(c) || digit(c); });
 }
 
 /// A name for what a step sees of an operand, and its ending.

@@ -89,8 +89,7 @@ class Symmetry {
       const int at = node->attributes.axis;
       return at == axis || is_flat(node->args[0], axis - (at < axis ? 1 : 0));
     }
-    return is_elementwise(node->op) &&
-           std::all_of(node->args.begin(), node->args.end(), [&](int a) { return is_flat(a, axis); });
+    return is_elementwise(node->op) && std::ranges::all_of(node->args, [&](int a) { return is_flat(a, axis); });
   }
 
   /// v, or what it is a multiple of, by numbers that do not change along that axis.
@@ -195,8 +194,7 @@ class Symmetry {
     }
     if (any_of(node.op, {Op::add, Op::mul, Op::max, Op::and_, Op::or_, Op::eq}) && swapped(node.args[0], node.args[1]))
       return true;
-    return is_elementwise(node.op) &&
-           std::all_of(node.args.begin(), node.args.end(), [&](int a) { return symmetric_[index(a)] != 0; });
+    return is_elementwise(node.op) && std::ranges::all_of(node.args, [&](int a) { return symmetric_[index(a)] != 0; });
   }
 
   const Block& b_;

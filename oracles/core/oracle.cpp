@@ -20,8 +20,7 @@ Named<BasicArray<X>> named(BasicAnswer<X> answer) {
 
 /// Arrays with heads have one axis more, and every room has a matrix.
 bool has_head_axis(const Problem& problem) {
-  return std::any_of(problem.inputs.begin(), problem.inputs.end(),
-                     [](const auto& input) { return input.second.shape.size() >= 3; });
+  return std::ranges::any_of(problem.inputs, [](const auto& input) { return input.second.shape.size() >= 3; });
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ Comparison compared(const BaselineRow& before, const BaselineRow& after, double 
   Comparison c{.row = after};
   if (!has_moved(before, after)) {
     c.before = c.after = std::exp(logs_of(after.relative_error, std::numeric_limits<double>::min()).mean);
-    if (std::all_of(after.relative_error.begin(), after.relative_error.end(), [](double x) { return x == 0; }))
-      c.before = c.after = 0;
+    if (std::ranges::all_of(after.relative_error, [](double x) { return x == 0; })) c.before = c.after = 0;
     return c;
   }
   const auto set = [&c](Change change, std::string why) { c.change = change, c.why = std::move(why); };

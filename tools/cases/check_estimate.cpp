@@ -40,8 +40,7 @@ std::string page_line(const CheckCost& cost) {
 std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
                                        std::size_t numbers) {
   const auto costs = check_costs();
-  const auto known =
-      std::find_if(costs.begin(), costs.end(), [&](const CheckCost& cost) { return cost.mechanism == mechanism; });
+  const auto known = std::ranges::find_if(costs, [&](const CheckCost& cost) { return cost.mechanism == mechanism; });
   if (known == costs.end()) return std::nullopt;
   const double queries = shape.queries(), keys = shape.seq_len;
   const double dims = std::sqrt(static_cast<double>(shape.key_dim) * std::max(shape.value_dim, 1)) / 64;

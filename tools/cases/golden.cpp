@@ -225,8 +225,7 @@ bool is_sharp(const Safetensors& file, const std::string& bound) {
   for (const double x : load(name, value->second).data)
     if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
   const Array radii = load(bound, file.tensors.at(bound));
-  return std::all_of(radii.data.begin(), radii.data.end(),
-                     [&](double r) { return 0 <= r && r <= word_target * largest; });
+  return std::ranges::all_of(radii.data, [&](double r) { return 0 <= r && r <= word_target * largest; });
 }
 
 /// Metadata, but for the digests of bounds.

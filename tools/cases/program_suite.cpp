@@ -117,8 +117,7 @@ class Choice {
   bool make_room(const SuiteCandidate& newcomer) {
     for (std::size_t i = cases_.size(); i-- > 0;) {
       const int length = length_of(cases_[i]);
-      const auto alike =
-          std::count_if(cases_.begin(), cases_.end(), [&](const SuiteCandidate& c) { return length_of(c) == length; });
+      const auto alike = std::ranges::count_if(cases_, [&](const SuiteCandidate& c) { return length_of(c) == length; });
       if (shows_[i] > 0 || (alike == 1 && length_of(newcomer) != length)) continue;
       cases_.erase(cases_.begin() + static_cast<std::ptrdiff_t>(i));
       shows_.erase(shows_.begin() + static_cast<std::ptrdiff_t>(i));

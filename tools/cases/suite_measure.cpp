@@ -368,8 +368,7 @@ Suite suite_of(const Room& room, const SuiteMatrix& matrix) {
   const auto cases = choose_cases(matrix, plain, suite_size);
   const auto settings = plain.size() < all.size() ? choose_cases(matrix, all, suite_size) : std::vector<std::size_t>();
   const auto first = [&](const std::vector<std::size_t>& chosen, std::size_t fault, bool Seen::*how) {
-    const auto found =
-        std::find_if(chosen.begin(), chosen.end(), [&](std::size_t c) { return matrix.seen[c][fault].*how; });
+    const auto found = std::ranges::find_if(chosen, [&](std::size_t c) { return matrix.seen[c][fault].*how; });
     return found == chosen.end() ? 0 : static_cast<int>(found - chosen.begin()) + 1;
   };
   Suite suite;

@@ -115,8 +115,7 @@ bool is_chosen(const Chosen& rooms, std::string_view room) { return rooms.empty(
 /// The form of the CPU that a device's emulates.
 const KernelForm& kernel_of(const GpuRoom& room, const GpuForm& form) {
   const KernelRoom* kernels = find_kernels(kernel_rooms(), room.name);
-  const auto kernel = std::find_if(kernels->forms.begin(), kernels->forms.end(),
-                                   [&](const KernelForm& f) { return f.name == form.name; });
+  const auto kernel = std::ranges::find_if(kernels->forms, [&](const KernelForm& f) { return f.name == form.name; });
   require(kernel != kernels->forms.end(), room.name, " has no CPU form '", form.name, "'");
   return *kernel;
 }

@@ -122,8 +122,7 @@ int run_identities(const IdentitiesOptions& options, Console& console) {
       chosen.push_back(&limit);
   for (const std::string& name : options.mechanisms) {
     if (is_program(name)) programs.push_back(name);
-    require(is_program(name) ||
-                std::any_of(chosen.begin(), chosen.end(), [&](const Identity* l) { return l->mechanism == name; }),
+    require(is_program(name) || std::ranges::any_of(chosen, [&](const Identity* l) { return l->mechanism == name; }),
             "--mechanism: no identity of '", name, "' is listed");
   }
   OutputFile file(options.output, console.out);
@@ -141,8 +140,7 @@ int run_identities(const IdentitiesOptions& options, Console& console) {
     }
   }
   file.commit(print(rows, *table_format_from(options.format)));
-  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.verdict() != "FAIL"; }) ? exit_passed
-                                                                                                       : exit_failed;
+  return std::ranges::all_of(rows, [](const Row& row) { return row.verdict() != "FAIL"; }) ? exit_passed : exit_failed;
 }
 
 std::function<int(Console&)> add(CLI::App& app) {

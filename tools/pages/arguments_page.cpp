@@ -1,5 +1,6 @@
 #include "tools/pages/arguments_page.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -195,8 +196,7 @@ bool has_tile_program(const Facts& facts) {
 }
 
 bool has_launches(const Facts& facts) {
-  return std::any_of(std::begin(device_forms), std::end(device_forms),
-                     [&](const DeviceForm& form) { return form.mechanism == facts.name; });
+  return std::ranges::any_of(device_forms, [&](const DeviceForm& form) { return form.mechanism == facts.name; });
 }
 
 /// Whether it takes any.
@@ -277,9 +277,8 @@ std::string heads_table() {
     const KernelRoom* room = tile::kernel_rooms::with_arguments(facts.name);
     if (room == nullptr) continue;
     for (const KernelForm& form : room->forms) {
-      const auto on_device = std::find_if(std::begin(device_forms), std::end(device_forms), [&](const DeviceForm& d) {
-        return d.mechanism == facts.name && d.form == form.name;
-      });
+      const auto on_device = std::ranges::find_if(
+          device_forms, [&](const DeviceForm& d) { return d.mechanism == facts.name && d.form == form.name; });
       const bool there = on_device != std::end(device_forms);
       text += "| " + facts.name + " | " + std::string(form.name) + " | " +
               (form.has_gradients ? up_to(form, true) : "") + " | " + up_to(form, false) + " | " +

@@ -92,16 +92,14 @@ CalibrationRow row_of(const Json& json) {
   const auto word = [&](const char* key) { return json.at(key).get<std::string>(); };
   const KernelRoom* kernels = find_kernels(kernel_rooms(), word("mechanism"));
   require(kernels != nullptr, word("mechanism"), ": no kernels");
-  const auto form =
-      std::find_if(kernels->forms.begin(), kernels->forms.end(), [&](const auto& f) { return f.name == word("form"); });
+  const auto form = std::ranges::find_if(kernels->forms, [&](const auto& f) { return f.name == word("form"); });
   require(form != kernels->forms.end(), kernels->name, ": no form ", word("form"));
   CalibrationRow row{.room = kernels->name,
                      .form = form->name,
                      .variant = word("variant"),
                      .cases = json.at("cases").get<std::size_t>()};
   const Fit fits[] = {Fit::same, Fit::wider, Fit::biased, Fit::other};
-  const auto* const fit =
-      std::find_if(std::begin(fits), std::end(fits), [&](Fit f) { return name_of(f) == word("standard"); });
+  const auto* const fit = std::ranges::find_if(fits, [&](Fit f) { return name_of(f) == word("standard"); });
   require(fit != std::end(fits), word("standard"), ": unknown standard");
   row.fit = *fit;
   for (const auto& [name, gauge] : json.at("precisions").items())
@@ -179,9 +177,8 @@ Calibration merged(const std::vector<std::string>& paths) {
   };
   std::vector<Part> parts;
   for (const std::string& path : paths) parts.push_back({path, calibration_of(read_text(path), path)});
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
-    return a.calibration.options.seed < b.calibration.options.seed;
-  });
+  std::ranges::stable_sort(
+      parts, [](const Part& a, const Part& b) { return a.calibration.options.seed < b.calibration.options.seed; });
   Calibration all = parts.at(0).calibration;
   for (std::size_t p = 1; p < parts.size(); ++p) {
     const auto& [path, part] = parts[p];

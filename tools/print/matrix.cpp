@@ -22,14 +22,12 @@ struct Section {
 std::vector<Section> sections_of(const std::vector<ReportRow>& rows) {
   std::vector<Section> sections;
   for (const ReportRow& row : rows) {
-    auto section =
-        std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.device == row.device; });
+    auto section = std::ranges::find_if(sections, [&](const Section& s) { return s.device == row.device; });
     if (section == sections.end()) section = sections.insert(section, {row.device, {}, {}});
     if (std::find(section->precisions.begin(), section->precisions.end(), row.precision) == section->precisions.end())
       section->precisions.push_back(row.precision);
     const std::string name = shown_mechanism(row) + ' ' + row.form;
-    auto kernel = std::find_if(section->kernels.begin(), section->kernels.end(),
-                               [&](const Section::Kernel& k) { return k.name == name; });
+    auto kernel = std::ranges::find_if(section->kernels, [&](const Section::Kernel& k) { return k.name == name; });
     if (kernel == section->kernels.end()) kernel = section->kernels.insert(kernel, {name, {}});
     kernel->rows[row.precision].push_back(&row);
   }
@@ -43,8 +41,7 @@ std::string cell_of(const Section::Kernel& kernel, const std::string& precision)
   const std::vector<const ReportRow*>& rows = found->second;
   Verdict worst = Verdict::pass;
   for (const ReportRow* row : rows) worst = worse_of(worst, row->judgement.verdict);
-  const auto wrong =
-      std::count_if(rows.begin(), rows.end(), [](const ReportRow* row) { return !passes(row->judgement.verdict); });
+  const auto wrong = std::ranges::count_if(rows, [](const ReportRow* row) { return !passes(row->judgement.verdict); });
   return wrong == 0 || rows.front()->tensor.empty() ? std::string(name_of(worst))
                                                     : fmt::format("{} {}", name_of(worst), wrong);
 }

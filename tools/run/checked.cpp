@@ -47,8 +47,7 @@ Shapes shapes_of_answer(const CaseTrial& trial) {
   const auto answer = file.room->values(file.problem, Tier::fp64);
   const auto add = [&](const std::string& name, const std::vector<int>& shape) {
     const FileLayout layout = FileLayout::of_problem(answer_field(*file.room, name), shape, file.batch);
-    if (std::find(shape.begin(), shape.end(), 0) == shape.end())
-      shapes.emplace_back(name, file.parts->whole_shape(layout));
+    if (std::ranges::find(shape, 0) == shape.end()) shapes.emplace_back(name, file.parts->whole_shape(layout));
   };
   for (const auto& [name, array] : answer.outputs) add(name, array.shape);
   for (const auto& [name, array] : answer.gradients) add("d_" + name, array.shape);

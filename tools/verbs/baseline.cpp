@@ -232,8 +232,7 @@ int save(const Flags& flags, Console& console) {
 /// Files of Python that are named again must be those of the baseline.
 void require_known(const Flags& flags, const std::vector<BaselineRow>& before) {
   for (const std::string& name : flags.report.mechanisms)
-    require(std::any_of(before.begin(), before.end(),
-                        [&](const BaselineRow& row) { return row.mechanism.starts_with(name); }),
+    require(std::ranges::any_of(before, [&](const BaselineRow& row) { return row.mechanism.starts_with(name); }),
             "--mechanism: ", flags.file, " is not about ", name);
 }
 

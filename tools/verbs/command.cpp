@@ -98,12 +98,10 @@ std::vector<std::string> with_verb(const CommandLine& line, std::vector<std::str
   for (const Command* command : line.verbs) verbs.emplace_back(command->name);
   const std::string all = names_in(verbs);
   if (std::find(verbs.begin(), verbs.end(), args.front()) != verbs.end()) return args;
-  require(std::find(std::begin(verbs_of_lab), std::end(verbs_of_lab), args.front()) == std::end(verbs_of_lab),
-          args.front(), " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab ",
-          args.front());
-  require(std::find(std::begin(verbs_of_python), std::end(verbs_of_python), args.front()) == std::end(verbs_of_python),
-          args.front(), " is a verb of the Python package: pip install . in a checkout, then python -m assay ",
-          args.front());
+  require(std::ranges::find(verbs_of_lab, args.front()) == std::end(verbs_of_lab), args.front(),
+          " is a verb of assay-lab, which `make lab` builds in a checkout: build/assay-lab ", args.front());
+  require(std::ranges::find(verbs_of_python, args.front()) == std::end(verbs_of_python), args.front(),
+          " is a verb of the Python package: pip install . in a checkout, then python -m assay ", args.front());
   for (const std::string_view verb : verbs_of_python) verbs.emplace_back(verb);
   throw InputError(
       text("there is no verb ", excerpt(args.front()), did_you_mean(args.front(), verbs), "; there are ", all));

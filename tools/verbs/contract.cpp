@@ -58,8 +58,7 @@ std::vector<std::string> named_contracts_of(const std::vector<std::unique_ptr<Ca
   std::vector<std::string> kept = trials.front()->kept_contracts(answers.front(), wanted, stop);
   for (std::size_t n = 1; n < trials.size() && !kept.empty(); ++n) {
     const std::vector<std::string> others = trials[n]->kept_contracts(answers[n], wanted, stop);
-    std::erase_if(
-        kept, [&](const std::string& name) { return std::find(others.begin(), others.end(), name) == others.end(); });
+    std::erase_if(kept, [&](const std::string& name) { return std::ranges::find(others, name) == others.end(); });
   }
   return kept;
 }

@@ -85,8 +85,7 @@ std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, 
 /// takes no such arguments.
 void fit_arguments(SeededCase& seeded) {
   const auto is_packed = [](const auto& argument) { return argument.first.starts_with("cu_seqlens"); };
-  if (seeded.spec.layout == "thd" || std::any_of(seeded.spec.with.begin(), seeded.spec.with.end(), is_packed))
-    seeded.spec.shape.batch = 1;
+  if (seeded.spec.layout == "thd" || std::ranges::any_of(seeded.spec.with, is_packed)) seeded.spec.shape.batch = 1;
   const Fill fill = std::exchange(seeded.fill, {});
   const Safetensors made = seeded.make();
   for (const auto& filled : fill)
@@ -296,8 +295,7 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
     rows.push_back(std::move(row));
   }
   for (ReportRow& row : rows) row.of_case = fmt::format("case {}", posed.number), row.command = command;
-  const auto passing =
-      std::count_if(rows.begin(), rows.end(), [](const ReportRow& row) { return passes(row.judgement.verdict); });
+  const auto passing = std::ranges::count_if(rows, [](const ReportRow& row) { return passes(row.judgement.verdict); });
   const std::string verdict = verdict_of(rows);
   all.passed += verdict == name_of(Verdict::pass) ? 1 : 0;
   all.table.rows.push_back({std::to_string(posed.number), text_of(posed.seeded.spec.shape), posed.inputs(),
