@@ -147,18 +147,13 @@ std::string text_from(const Json& record, const char* key) {
   return it->get<std::string>();
 }
 
-template <std::size_t N>
-bool among(const std::string_view (&keys)[N], std::string_view key) {
-  return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
-}
-
 Case case_from(Json record) {
   Case c;
   try {
     require_domain(record.is_object(), -1, "expected an object, got ", kind_of(record));
     for (const std::string_view key : result_keys) record.erase(std::string(key));
     for (const auto& [key, value] : record.items())
-      if (!among(problem_keys, key)) c.ignored.push_back(excerpt(key));
+      if (std::ranges::find(problem_keys, key) == std::end(problem_keys)) c.ignored.push_back(excerpt(key));
     c.problem.id = text_from(record, "id");
     c.problem.mechanism = text_from(record, "mechanism");
     c.problem.params = params_from(record);

@@ -20,12 +20,6 @@ std::vector<std::size_t> usual_sizes() { return {64, 32, 16, 128}; }
 bool is_state(const std::string& input) { return input.starts_with("initial_"); }
 std::string carried_out(const std::string& input) { return "final_" + input.substr(8); }
 
-bool has_decays(const Scene& scene) {
-  const std::vector<std::string> names = scene.inputs();
-  return std::any_of(names.begin(), names.end(),
-                     [&](const auto& name) { return scene.described(name)->field.domain == Domain::log_decay; });
-}
-
 // ---- chunks of tokens ----
 
 /// The rows of a chunk's tensor where the whole one has them.
@@ -140,7 +134,10 @@ void add_reading(List& list, std::size_t size, const std::string& key, const std
 }
 
 void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const std::string& chunks) {
-  const bool decays = has_decays(scene);
+  const std::vector<std::string> names = scene.inputs();
+  const bool decays = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return scene.described(name)->field.domain == Domain::log_decay;
+  });
   if (decays)
     add_reading(list, size, "read not decayed", "what o reads from the chunk's state not decayed (" + chunks + ")",
                 "multiply it by the decay from the chunk's start to the token",

@@ -459,12 +459,6 @@ class Inquest {
     return c;
   }
 
-  std::optional<Candidate> tried(const Convention& convention, std::size_t index, const Part& part) const {
-    const std::optional<Arrays> answer = answer_in(convention, part);
-    if (!answer) return std::nullopt;
-    return candidate_of(convention, index, part, *answer);
-  }
-
   /// The same of a convention that leaves a term out, with the term there, times the number that fits best.
   std::optional<Candidate> multiplied(const Convention& convention, std::size_t index, const Part& part,
                                       Arrays answer) const {
@@ -613,18 +607,14 @@ class Inquest {
 
   /// The sizes that blocks may have: where an answer of one block, or the truth (null), is no longer what was given.
   std::vector<std::size_t> sizes_shown(const Convention* one, const std::string& only, const Part& part) const {
-    Arrays answer;
-    try {
-      if (one != nullptr) answer = one->answer(part.scene);
-    } catch (const std::exception&) {
-      return {};  // the room refuses it
-    }
+    const std::optional<Arrays> answer = one == nullptr ? Arrays() : answer_in(*one, part);
+    if (!answer) return {};
     std::set<std::size_t> sizes;
     for (const std::size_t t : failing()) {
       const Exhibit& x = exhibits_[t];
-      const auto found = answer.find(x.suspect->name);
+      const auto found = answer->find(x.suspect->name);
       if (!x.grid.by_token || (only.empty() ? x.gradient : x.suspect->name != only)) continue;
-      if (one != nullptr && found == answer.end()) continue;
+      if (one != nullptr && found == answer->end()) continue;
       const std::vector<char> off = rows_off(x, one == nullptr ? nullptr : &found->second.data, part);
       const auto from = std::find(off.begin(), off.end(), 1);
       const auto to = std::find(off.rbegin(), off.rend(), 1);
@@ -768,7 +758,8 @@ class Inquest {
       if (budget < work || time_is_up()) return;
       if (found[i].multiplied) continue;  // the number is of the part
       budget -= work;
-      if (auto again = tried(all[found[i].index], found[i].index, whole)) found[i] = std::move(*again);
+      const std::size_t index = found[i].index;
+      if (const auto again = answer_in(all[index], whole)) found[i] = candidate_of(all[index], index, whole, *again);
     }
   }
 

@@ -138,12 +138,6 @@ void add_shared_of_other_heads(std::vector<Convention>& list, const Scene& scene
   }
 }
 
-void add_backwards(std::vector<Convention>& list, const std::string& name) {
-  add_form(list, name,
-           {"backwards", "read from the last token to the first", "read " + name + " at t",
-            [](const Moved& m) { reverse_rows(m.grid, m.values); }, Gradient::moved, true});
-}
-
 // ---- numbers ----
 
 /// Bounds that kernels put to log decays against overflow, which are round numbers, and to weights.
@@ -175,13 +169,6 @@ void add_mean_of_channels(std::vector<Convention>& list, const std::string& name
             Gradient::raw});
 }
 
-bool is_vector(Domain domain) {
-  return domain == Domain::query || domain == Domain::key || domain == Domain::value || domain == Domain::probe;
-}
-bool is_weight(Domain domain) {
-  return domain == Domain::write_strength || domain == Domain::gain || domain == Domain::gradient_weight;
-}
-
 }  // namespace
 
 void add_input_forms(std::vector<Convention>& list, const Scene& scene) {
@@ -192,9 +179,14 @@ void add_input_forms(std::vector<Convention>& list, const Scene& scene) {
     if (!grid.by_head) continue;
     if (grid.heads > 1) add_other_heads(list, scene, name, grid);
     if (!grid.by_token) continue;
-    if (grid.rows > 2) add_backwards(list, name);
-    if (is_vector(domain) && grid.cols > 3) add_channels(list, name, grid.cols);
-    const bool gate = domain == Domain::log_decay || is_weight(domain);
+    if (grid.rows > 2)
+      add_form(list, name,
+               {"backwards", "read from the last token to the first", "read " + name + " at t",
+                [](const Moved& m) { reverse_rows(m.grid, m.values); }, Gradient::moved, true});
+    const auto is = [&](std::initializer_list<Domain> some) { return std::ranges::find(some, domain) != some.end(); };
+    if (is({Domain::query, Domain::key, Domain::value, Domain::probe}) && grid.cols > 3)
+      add_channels(list, name, grid.cols);
+    const bool gate = is({Domain::log_decay, Domain::write_strength, Domain::gain, Domain::gradient_weight});
     if (gate) add_bounds(list, scene, name);
     if (gate && grid.cols > 1) add_mean_of_channels(list, name);
     if (domain != Domain::query && domain != Domain::key) continue;

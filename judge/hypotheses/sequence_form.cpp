@@ -189,12 +189,8 @@ void add_ends(std::vector<Convention>& list, const Scene& scene, const Borders& 
         [tile](std::size_t begin, std::size_t end) { return begin + (end - begin) / tile * tile; });
 }
 
-/// Whether it is the gradient of that input, or of one whose name begins with "initial_".
-bool is_gradient_of(const std::string& tensor, const std::string& input) {
-  return tensor == "d_" + input || (input.ends_with('_') && tensor.starts_with("d_" + input));
-}
-
-/// Adds the answer to another problem, without the gradients of what was changed: these are of something else.
+/// Adds the answer to another problem, without the gradients of what was changed, an input or all whose names begin
+/// with "initial_": these are of something else.
 void add_changed(std::vector<Convention>& list, const std::string& what, const std::string& mend,
                  const std::string& changed, const std::function<void(const Scene&, Problem&)>& edit) {
   list.push_back({what, what, mend,
@@ -202,7 +198,10 @@ void add_changed(std::vector<Convention>& list, const std::string& what, const s
                     Problem p = s.problem;
                     edit(s, p);
                     Arrays answer = hypotheses::answer_of(*s.room, p);
-                    std::erase_if(answer, [&](const auto& tensor) { return is_gradient_of(tensor.first, changed); });
+                    const std::string d = "d_" + changed;
+                    std::erase_if(answer, [&](const auto& tensor) {
+                      return tensor.first == d || (d.ends_with('_') && tensor.first.starts_with(d));
+                    });
                     return answer;
                   },
                   true});

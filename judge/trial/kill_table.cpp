@@ -115,10 +115,6 @@ std::vector<FaultTrial> argument_trials(const Subject& s, const MutantOptions& o
   return trials;
 }
 
-std::span<const Format> precisions_of(const MutantOptions& options, const KernelForm& form) {
-  return options.precisions.empty() ? fault_precisions_of(form) : options.precisions;
-}
-
 /// Work of `count` pieces by that many threads, each piece's result at its own place.
 template <class Result, class Work, class Name>
 std::vector<Result> in_parallel(std::size_t count, int threads, Work work, Name name, const WorkDone& done) {
@@ -153,13 +149,6 @@ struct Known {
   Format precision = Format::exact;
   int keys = 0;
 };
-
-/// The format in which kernels of the case leave that tensor.
-Format stored_format(const Known& known, const std::string& tensor) {
-  for (const auto& [name, expected] : known.expectation.tensors)
-    if (name == tensor) return expected.ulp_format;
-  return Format::fp64;
-}
 
 bool fails_by_model(const Known& known, const Tensors& answer) {
   return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
@@ -207,7 +196,8 @@ Known known_of(const Run& run, Rules rules) {
   known.baseline = in_report_order(run.form.run(run.problem, policy, run.tile), known.expectation);
   if (learnt.sharper) oracle = std::make_shared<const Oracle>(*learnt.sharper);
   std::map<std::string, Format> formats;
-  for (const auto& [name, truth] : oracle->tensors) formats[name] = stored_format(known, name);
+  for (const auto& [name, truth] : oracle->tensors) formats[name] = Format::fp64;
+  for (const auto& [name, expected] : known.expectation.tensors) formats[name] = expected.ulp_format;
   const auto stored = [formats](const std::string& tensor) { return formats.at(tensor); };
   known.by_model = expect_by_model(*oracle, model_runs(run.problem, run.precision, default_draws, 1), stored);
   known.others = std::make_shared<OtherAlgorithms>(run.problem, *oracle, run.precision, default_draws, 1, stored);
@@ -546,9 +536,11 @@ KillTable make_kill_table(const MutantOptions& options, const WorkDone& done) {
   for (std::size_t place = 0; place < subjects.size(); ++place) {
     if (place % static_cast<std::size_t>(options.parts) != static_cast<std::size_t>(options.part - 1)) continue;
     const Subject& s = subjects[place];
-    std::vector<FaultTrial> trials = options.arguments ? argument_trials(s, options)
-                                                       : fault_trials(*s.room, *s.healthy, fault_styles,
-                                                                      precisions_of(options, *s.healthy), options.seed);
+    const std::span<const Format> precisions =
+        options.precisions.empty() ? fault_precisions_of(*s.healthy) : options.precisions;
+    std::vector<FaultTrial> trials = options.arguments
+                                         ? argument_trials(s, options)
+                                         : fault_trials(*s.room, *s.healthy, fault_styles, precisions, options.seed);
     for (const ExactTrials& of : options.arguments ? std::span<const ExactTrials>() : exact_trials)
       for (FaultTrial& exact :
            fault_trials(*s.room, *s.healthy, {&of.style, 1}, {&of.precision, 1}, options.seed, of.seq_len)) {

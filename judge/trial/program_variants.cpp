@@ -12,9 +12,6 @@
 namespace assay {
 namespace {
 
-/// Whether products read their operands in fewer digits than their sums have.
-bool has_narrow_operands(Format precision) { return precision != Format::fp32 && precision != Format::fp64; }
-
 Policy policy_for(const tile::SiteTable& sites, Format precision) {
   Policy policy = Policy::of(sites, precision);
   policy.threads = 1;
@@ -40,7 +37,7 @@ std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::ve
     if (asks_for(wanted, variant)) list.push_back({variant, flat(run_as_form(*program, form, problem, policy))});
   };
   add("token by token", *program, policy_for(sites_of_form(program->program, problem.mechanism), precision));
-  if (has_narrow_operands(precision)) {
+  if (precision != Format::fp32 && precision != Format::fp64) {  // operands have fewer digits than sums
     const language::Mechanism marked = with_factors_marked(*program);
     add("operands rounded", marked, policy_for(sites_of_form(marked.program, problem.mechanism), precision));
   }

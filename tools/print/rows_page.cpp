@@ -22,13 +22,6 @@ const Rows& told_one_by_one(const Page& page, const Rows& rows) {
   return page.overview ? none : rows;
 }
 
-/// The rows that text has lines for.
-Rows shown_in_text(const Page& page, const Rows& rows) {
-  Rows shown = told_one_by_one(page, rows);
-  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return passes(row.judgement.verdict); });
-  return shown;
-}
-
 /// Lines, of which the verdict that one begins with is coloured in a terminal.
 std::string in_colours(const Page& page, const std::vector<std::string>& lines) {
   std::string out;
@@ -40,7 +33,8 @@ std::string in_colours(const Page& page, const std::vector<std::string>& lines) 
 }
 
 std::string as_text(const Page& page, const Rows& rows) {
-  const Rows shown = shown_in_text(page, rows);
+  Rows shown = told_one_by_one(page, rows);
+  if (page.brief) std::erase_if(shown, [](const ReportRow& row) { return passes(row.judgement.verdict); });
   const Table::Colour colour = page.colours ? colour_of : Table::Colour();
   std::string out = text_of_lines(wrapped(page.header, 10)) + text_of_lines(wrapped(page.legend, 10));
   if (page.matrix)
@@ -104,9 +98,6 @@ std::string as_markdown(const Page& page, const Rows& rows) {
   return out + (page.notes.empty() ? "" : '\n' + markdown_block(page.notes));
 }
 
-/// Names of files need not be UTF-8.
-std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
-
 /// Everything that is known of a row, in the order of the columns of CSV and the keys of JSON.
 Json record_of(const ReportRow& row) {
   const Judgement& j = row.judgement;
@@ -151,7 +142,7 @@ std::string as_json(const Page& page, const Rows& rows) {
   Json all = {{"format", "assay-" + page.verb}, {"version", 1}};
   for (const auto& [key, value] : page.facts) all[key] = value;
   all["passed"] = all_pass(rows), all["command"] = page.command, all["rows"] = std::move(records);
-  return dumped(all);
+  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';  // names of files need not be UTF-8
 }
 
 std::string as_csv(const Rows& rows) {

@@ -15,20 +15,10 @@ namespace {
 
 std::string digest_of(const std::filesystem::path& file) { return Sha256().update(read_text(file.string())).hex(); }
 
-/// A folder for one run, for cases can be large.
-class RunFolder {
- public:
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) { std::filesystem::create_directory(path_); }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  ~RunFolder() {
-    std::error_code ignored;  // it goes with the folder around it
-    std::filesystem::remove_all(path_, ignored);
-  }
-
- private:
-  std::filesystem::path path_;
-};
+void remove_folder(const std::filesystem::path* folder) {
+  std::error_code ignored;  // it goes with the folder around it
+  std::filesystem::remove_all(*folder, ignored);
+}
 
 /// "": there is no such file any more.
 std::string digest_if_any(const std::filesystem::path& file) {
@@ -81,7 +71,8 @@ std::string UserKernel::run_command_on(const std::string& given, const std::stri
 Safetensors UserKernel::answer(const Safetensors& problem, std::chrono::duration<double> limit) {
   const std::filesystem::path run = folder() / std::to_string(++runs_), given = run / "case.safetensors";
   const std::string out = (run / "out.safetensors").string();
-  const RunFolder cleanup(run);
+  std::filesystem::create_directory(run);  // for this run alone, for cases can be large
+  const std::unique_ptr<const std::filesystem::path, decltype(&remove_folder)> cleanup(&run, remove_folder);
   write_safetensors(given, problem);
   const std::string before = digest_of(given);
   const std::string words = run_command_on(given.string(), out, limit);
