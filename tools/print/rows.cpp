@@ -295,40 +295,32 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
   std::vector<std::string> lines;
   for (const ReportRow& row : rows) {
     if (first.value_or("") != "" && row.judgement.verdict == Verdict::fail && row.tensor != *first) continue;
-    if (!row.why.empty())
-      lines.push_back(fmt::format("why   {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.why));
+    const std::string kernel = kernel_of(row) + ' ' + contract_of(row) + ' ', about = kernel + row.tensor + ": ";
+    const auto note = [&](const std::string& words) { lines.push_back("note  " + about + words); };
+    if (!row.why.empty()) lines.push_back("why   " + about + row.why);
     if (row.stall > 0)
-      lines.push_back(
-          fmt::format("note  {} {} {}: rounding to nearest stalls or meets ties, {} sigma of what randomised rounding "
-                      "shows; limits allow for it",
-                      kernel_of(row), contract_of(row), row.tensor, short_ratio(row.stall)));
-    if (row.judgement.verdict == Verdict::unseen && !first)
-      lines.push_back(
-          fmt::format("note  {} {} {}: {}", kernel_of(row), contract_of(row), row.tensor, row.judgement.reason));
+      note(
+          fmt::format("rounding to nearest stalls or meets ties, {} sigma of what randomised rounding shows; limits "
+                      "allow for it",
+                      short_ratio(row.stall)));
+    if (row.judgement.verdict == Verdict::unseen && !first) note(row.judgement.reason);
     if (passes(row.judgement.verdict)) {
       if (is_loose(row))
-        lines.push_back(
-            fmt::format("note  {} {} {}: rounds more than {} allows, {} times its limit{}; --contract {} fails{}",
-                        kernel_of(row), contract_of(row), row.tensor, contract_of(row),
-                        short_ratio(row.by_contract->excess), row.rounded_at.empty() ? "" : ": " + row.rounded_at,
-                        contract_of(row), row.rounded_at.empty() ? ", --why looks for the rounding" : ""));
+        note(fmt::format("rounds more than {0} allows, {1} times its limit{2}; --contract {0} fails{3}",
+                         contract_of(row), short_ratio(row.by_contract->excess),
+                         row.rounded_at.empty() ? "" : ": " + row.rounded_at,
+                         row.rounded_at.empty() ? ", --why looks for the rounding" : ""));
       if ((row.evidence.starts_with("contract ") || row.evidence.starts_with("form ")) && row.by_model &&
           row.by_model->verdict != Verdict::pass)
-        lines.push_back(
-            fmt::format("note  {} {} {}: passes under {}", kernel_of(row), contract_of(row), row.tensor, row.evidence));
+        note("passes under " + row.evidence);
       if (row.judgement.infinite > 0)
-        lines.push_back(fmt::format("note  {} {} {}: {} {} infinite, as no number of its dtype is so large",
-                                    kernel_of(row), contract_of(row), row.tensor, row.judgement.infinite,
-                                    row.judgement.infinite == 1 ? "element is" : "elements are"));
-      if (!row.judgement.blind_spots.empty())
-        lines.push_back(fmt::format("note  {} {} {}: this case cannot show {}", kernel_of(row), contract_of(row),
-                                    row.tensor, names_in(row.judgement.blind_spots)));
+        note(fmt::format("{} {} infinite, as no number of its dtype is so large", row.judgement.infinite,
+                         row.judgement.infinite == 1 ? "element is" : "elements are"));
+      if (!row.judgement.blind_spots.empty()) note("this case cannot show " + names_in(row.judgement.blind_spots));
       continue;
     }
     const std::string told = (row.tensor.empty() ? "all tensors" : row.tensor) + ": " + row.judgement.reason;
-    lines.push_back(row.tensor == first ? told
-                                        : fmt::format("{}  {} {} {}", name_of(row.judgement.verdict), kernel_of(row),
-                                                      contract_of(row), told));
+    lines.push_back(row.tensor == first ? told : fmt::format("{}  {}{}", name_of(row.judgement.verdict), kernel, told));
     if (!row.where.empty()) lines.push_back("      where: " + row.where);
     if (!first) lines.push_back("      " + typed_here(row.command));
   }

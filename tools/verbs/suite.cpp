@@ -42,20 +42,25 @@ struct SuiteFlags {
   bool measures = false;
 };
 
+/// "slow_writes, beta=0.998"
+std::string words_of(Style style, const Fill& fill) {
+  std::string words(name_of(style));
+  for (const auto& [name, value] : fill) words += ", " + name + '=' + value;
+  return words;
+}
+
 /// One of the eight, ready to be asked.
 struct Posed {
   int number = 0;
   SeededCase seeded;
 
   std::string file(const std::string& kind) const { return fmt::format("{}{}.safetensors", kind, number); }
-  /// "slow_writes, beta=0.998"
+  /// "slow_writes, beta=0.998, window=8"
   std::string inputs() const {
-    std::string words(name_of(seeded.spec.style));
-    for (const auto& [name, value] : seeded.fill) words += ", " + name + '=' + value;
     std::string params = flags_of(seeded.spec.params);
     for (std::size_t at = 0; (at = params.find(" --param ")) != std::string::npos;) params.replace(at, 9, ", ");
     for (const auto& [name, value] : seeded.spec.with) params += ", " + name + (value.empty() ? "" : "=" + value);
-    return words + params;
+    return words_of(seeded.spec.style, seeded.fill) + params;
   }
 };
 
@@ -306,13 +311,6 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
   all.rows.insert(all.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
 }
 
-/// "slow_writes, beta=0.998"
-std::string words_of(const SuiteCandidate& candidate) {
-  std::string words(name_of(candidate.style));
-  for (const auto& [name, value] : candidate.fill) words += ", " + name + '=' + value;
-  return words;
-}
-
 /// The first few errors that no case shows.
 std::string hidden_in(const ProgramSuite& suite) {
   constexpr std::size_t named = 3;
@@ -326,8 +324,9 @@ Json json_of_choice(const SuiteFlags& flags) {
   const ProgramSuite suite = program_suite(*room_named(flags.mechanism, "mechanism"), flags.check.standard.threads, {});
   Json cases = Json::array();
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
-    cases.push_back(
-        {{"shape", suite.cases[c].shape}, {"inputs", words_of(suite.cases[c])}, {"shows_more", suite.shows[c]}});
+    cases.push_back({{"shape", suite.cases[c].shape},
+                     {"inputs", words_of(suite.cases[c].style, suite.cases[c].fill)},
+                     {"shows_more", suite.shows[c]}});
   return {{"errors", suite.errors},
           {"shown", suite.shown},
           {"hidden", suite.hidden},
@@ -411,8 +410,8 @@ int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file,
   }
   Table table{{{"case", true}, {"shape B,T,H"}, {"inputs"}, {"shows more", true}}, {}};
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
-    table.rows.push_back(
-        {std::to_string(c + 1), suite.cases[c].shape, words_of(suite.cases[c]), std::to_string(suite.shows[c])});
+    table.rows.push_back({std::to_string(c + 1), suite.cases[c].shape,
+                          words_of(suite.cases[c].style, suite.cases[c].fill), std::to_string(suite.shows[c])});
   std::string text = table.text() + '\n' + text_of_lines(wrapped(words_of_choice(flags), 10));
   if (suite.no_change > 0) text += fmt::format("          {} more change no number of any case\n", suite.no_change);
   file.commit(text);
