@@ -2,6 +2,7 @@
 // Files of ours in folders that are not ours alone.
 #include <ext/stdio_filebuf.h>
 #include <filesystem>
+#include <memory>
 #include <ostream>
 #include <string>
 
@@ -40,5 +41,14 @@ class NewFile {
 /// From here on a signal that ends this process removes what has not been committed, and a file that grows too large is
 /// an error and no signal. For the program, not for libraries.
 void remove_unfinished_files_on_signals();
+
+struct RemoveFolder {
+  void operator()(const std::filesystem::path* folder) const {
+    std::error_code ignored;
+    std::filesystem::remove_all(*folder, ignored);
+  }
+};
+/// Removes the folder that it points to, with all in it, at its own end; what cannot be removed stays.
+using FolderEnd = std::unique_ptr<const std::filesystem::path, RemoveFolder>;
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 #include "arguments/file_case.hpp"
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
+#include "files/new_file.hpp"
 #include "judge/court/argument_form.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/held_out/arguments.hpp"
@@ -92,23 +93,6 @@ constexpr PublishedThread threads_[] = {
     {"fla#950", "preconditioned KDA: judged as a program, mechanisms/json/preconditioned_kda.json"},
 };
 
-/// Truth and sigma of a case that several threads are about: in a folder of this process, gone with it.
-class Kept {
- public:
-  Kept() : folder_(std::filesystem::temp_directory_path() / ("assay_published_" + std::to_string(getpid()))) {}
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  ~Kept() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Cache& cache() { return cache_; }
-
- private:
-  std::filesystem::path folder_;
-  Cache cache_{folder_};
-};
-
 /// The kernels that have the thread's fault: planted, or held out.
 const KernelRoom& room_with(const PublishedThread& thread, const ArgumentCase& one) {
   const std::string name = std::string(thread.mechanism) + std::string(arguments::room_suffix);
@@ -156,11 +140,15 @@ std::vector<PublishedTrial> try_published(const std::vector<std::string>& names,
   for (const std::string& name : names)
     require(std::find(known.begin(), known.end(), name) != known.end(), "--published: there is no ", excerpt(name),
             did_you_mean(name, known));
-  Kept kept;
+  // Truth and sigma of a case that several threads are about: in a folder of this process.
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("assay_published_" + std::to_string(getpid()));
+  const FolderEnd cleanup(&folder);
+  Cache cache(folder);
   std::vector<PublishedTrial> trials(chosen.size());
   std::mutex telling;
   words::in_parallel(chosen.size(), threads, [&](std::size_t i) {
-    trials[i] = tried(*chosen[i], kept.cache());
+    trials[i] = tried(*chosen[i], cache);
     const std::lock_guard lock(telling);
     done(chosen.size(), chosen[i]->thread);
   });

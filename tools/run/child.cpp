@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "files/descriptor.hpp"
+#include "files/new_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/run/ending_signals.hpp"
 
@@ -318,8 +319,7 @@ Reply one_child(const ChildKeeper::Body& body, const std::string& task, Descript
     reply.words = words.size();
     if (!send_all(socket, &reply, sizeof reply) || !send_all(socket, words.data(), words.size())) break;
   }
-  std::error_code ignored;  // what is left is in a temporary folder
-  if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+  if (!folder.empty()) RemoveFolder()(&folder);
   _exit(0);
 }
 
@@ -427,9 +427,6 @@ std::filesystem::path make_private_folder(std::filesystem::path under) {
 
 PrivateFolder::PrivateFolder() : path_(make_private_folder()) {}
 
-PrivateFolder::~PrivateFolder() {
-  std::error_code ignored;  // what is left is in a temporary folder
-  std::filesystem::remove_all(path_, ignored);
-}
+PrivateFolder::~PrivateFolder() { RemoveFolder()(&path_); }
 
 }  // namespace assay

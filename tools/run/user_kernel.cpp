@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/input_file.hpp"
+#include "files/new_file.hpp"
 #include "files/shown.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
@@ -14,11 +15,6 @@ namespace assay {
 namespace {
 
 std::string digest_of(const std::filesystem::path& file) { return Sha256().update(read_text(file.string())).hex(); }
-
-void remove_folder(const std::filesystem::path* folder) {
-  std::error_code ignored;  // it goes with the folder around it
-  std::filesystem::remove_all(*folder, ignored);
-}
 
 /// "": there is no such file any more.
 std::string digest_if_any(const std::filesystem::path& file) {
@@ -72,7 +68,7 @@ Safetensors UserKernel::answer(const Safetensors& problem, std::chrono::duration
   const std::filesystem::path run = folder() / std::to_string(++runs_), given = run / "case.safetensors";
   const std::string out = (run / "out.safetensors").string();
   std::filesystem::create_directory(run);  // for this run alone, for cases can be large
-  const std::unique_ptr<const std::filesystem::path, decltype(&remove_folder)> cleanup(&run, remove_folder);
+  const FolderEnd cleanup(&run);
   write_safetensors(given, problem);
   const std::string before = digest_of(given);
   const std::string words = run_command_on(given.string(), out, limit);
