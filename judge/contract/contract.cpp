@@ -105,8 +105,6 @@ std::string text_at(const Json& object, const char* name, const std::string& sou
   return it->get<std::string>();
 }
 
-std::string format_names() { return names_in(name_list(all_formats)); }
-
 /// The sites of softmax attention whose numbers may be multiples of scales of blocks.
 constexpr std::string_view sites_of_blocks[] = {"Q", "K", "V", "P", "dS"};
 
@@ -128,7 +126,7 @@ std::vector<Contract::Rule> rules_from(const Json& sites, const char* key, const
     require(value.is_string(), source, ": ", key, ".", shown(site), ": expected the name of a format");
     const std::optional<BlockFormat> format = block_format_from(value.get<std::string>());
     require(format.has_value(), source, ": ", key, ".", shown(site), ": there is no format ",
-            shown(value.get<std::string>()), "; there are ", format_names(),
+            shown(value.get<std::string>()), "; there are ", names_in(name_list(all_formats)),
             ", and blocks such as e2m1/1x16:e4m3 (docs/contracts.md)");
     rules.push_back(
         {.site = site, .format = format->format, .required = required, .fixed = true, .blocks = format->blocks});

@@ -75,11 +75,6 @@ Problem without_decays(const Scene& scene, Problem p) {
       std::fill(array.data.begin(), array.data.end(), 0.0);
   return p;
 }
-Problem with_states_of(Problem p, const Problem& other) {
-  for (auto& [name, array] : p.inputs)
-    if (is_state(name)) array = other.inputs.at(name);
-  return p;
-}
 
 /// a x + b y, of each tensor of both.
 Arrays sum_of(double a, const Arrays& x, double b, const Arrays& y) {
@@ -144,8 +139,12 @@ void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const 
                 [](const Scene& s, const Chunk& chunk) { return without_decays(s, chunk.problem); });
   if (size >= scene.tokens()) return;
   add_reading(list, size, "stale state", "o reading the state of the chunk before its own (" + chunks + ")",
-              "read the state that the chunk starts with",
-              [](const Scene&, const Chunk& chunk) { return with_states_of(chunk.problem, chunk.before); });
+              "read the state that the chunk starts with", [](const Scene&, const Chunk& chunk) {
+                Problem p = chunk.problem;
+                for (auto& [name, state] : p.inputs)
+                  if (is_state(name)) state = chunk.before.inputs.at(name);
+                return p;
+              });
   list.push_back({fmt::format("chunk {} state dropped", size),
                   "the state not carried from chunk to chunk (" + chunks + ")",
                   "start each chunk from the state of the one before", [=](const Scene& s) {

@@ -1044,14 +1044,10 @@ void add_further_ends(List& list, const Scene& scene) {
   for (std::size_t i = known; i < list.size(); ++i) list[i].effort = scene.problem.cotangents.empty() ? 1 : 0.25;
 }
 
-/// Whether pairs that are still in the window are carried out.
-bool carries_tails(const Scene& scene) {
-  const std::vector<RoomFacts::Ranked> outputs = scene.room->outputs();
-  return std::ranges::any_of(outputs, [](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
-}
-
 /// Settings that are numbers of something: one more and one less.
 void add_counts(List& list, const Scene& scene) {
+  const bool carries_tails = std::ranges::any_of(
+      scene.room->outputs(), [](const auto& r) { return r.rank > 0 && r.field.axes[0] == Axis::tail_len; });
   for (const auto& [name, value] : scene.problem.params) {
     const auto* count = std::get_if<long>(&value);
     if (count == nullptr) continue;
@@ -1059,7 +1055,7 @@ void add_counts(List& list, const Scene& scene) {
       const std::string what = fmt::format("{} = {}, not {}", name, other, *count);
       if (name != "window")  // which is told of among the options
         add_option(list, name, Param(other), what, "read params." + name);
-      else if (carries_tails(scene) && other > 0)  // whose cotangents are as long as the window that is given
+      else if (carries_tails && other > 0)  // whose cotangents are as long as the window that is given
         list.push_back({"outputs of " + what, what, "read params.window", [other](const Scene& s) {
                           Problem p = s.problem;
                           p.params["window"] = other, p.cotangents.clear();
