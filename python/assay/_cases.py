@@ -211,6 +211,9 @@ def case(mechanism, shape, dtype="bf16", *, seed=0, style="normal", cotangents=T
     """
     precision = precision_named(dtype)
     _programs.read(str(mechanism))
+    if isinstance(params.get("params"), dict):
+        asked = ", ".join(f"{name}={value!r}" for name, value in params["params"].items())
+        raise InputError(f"params: a case takes settings by their names: assay.case(..., {asked})")
     words = [str(mechanism), "--shape", shape_text(shape), "--precision", precision, "--style", str(style), "--seed", str(seed)]
     words += ["--layout", str(layout)] if layout != "bthd" else []
     parts = _native.arguments()

@@ -24,7 +24,8 @@ class Signature:
             self.any = True
         else:
             self.any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.names, self.demanded = [p.name for p in named], [p.name for p in named if p.default is p.empty]
 
     def takes(self, name):
         return self.any or name in self.names
@@ -52,10 +53,13 @@ def arguments(case, kernel, rename, written=()):
             taken = ", ".join(signature.names)
             leaves = "without out= the kernel returns it" if ours in written else f"case.without({ours!r}) leaves it out"
             raise InputError(
-                f"{ours}: the kernel takes no argument {theirs}; it takes {taken}. rename={{{ours!r}: NAME}} says what it is called"
-                f" there, {leaves}"
+                f"{ours}: the kernel takes no argument {theirs}; it takes {taken}. rename={{{ours!r}: NAME}} gives the kernel's name"
+                f" for it, {leaves}"
             )
         tensors[theirs] = ours
+    for ours in case.asked().outputs:
+        if rename.get(ours, ours) in signature.demanded and ours not in written and ours not in case:
+            raise InputError(f"{ours}: the kernel demands it as an argument, and it is an output; out=({ours!r},) gives the kernel an array to write it into")
     for ours, value in case.params.items():
         put_setting(case, signature, rename, settings, ours, value)
     for ours, value in defaults.items():
@@ -84,8 +88,8 @@ def put_setting(case, signature, rename, settings, ours, value):
         settings[name] = scale
     elif scale is None or not math.isclose(scale, key_dim(case) ** -0.5, rel_tol=2**-20):
         raise InputError(
-            f"{ours}={value}: the kernel takes no argument of that name; rename={{{ours!r}: NAME}} says what it is called there, None"
-            " that it does so without being told, and a lambda may pass it otherwise"
+            f"{ours}={value}: the kernel takes no argument {ours}; it takes {', '.join(signature.names)}. rename={{{ours!r}: NAME}} gives the"
+            f" kernel's name for it, rename={{{ours!r}: None}} says that the kernel hard-codes it"
         )
 
 
