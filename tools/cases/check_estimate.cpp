@@ -78,7 +78,8 @@ std::string costs_page() {
 # What a check costs
 
 `assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
-solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
+solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long.
+So may a kernel whose errors are near their limits: the table is of answers that are rounded once, and torch's attention in bf16, 0.78 of 2 off at 1,1024,4,64, asked for 16 draws and took 45 s of all processors where `bench check` took 14. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
 and 234 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds: by this table, times what a small draw takes on the machine at that moment.
 
