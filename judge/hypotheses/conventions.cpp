@@ -932,6 +932,48 @@ void add_axes(List& list, const Scene& scene) {
                     true, true});
 }
 
+/// Heads for tokens, and tokens for heads: what lies at axes 1 and 2 of [B, T, H, d] changes places.
+void exchange_heads_and_tokens(const Scene& scene, Arrays& arrays) {
+  const auto sequences = static_cast<std::size_t>(scene.batch);
+  for (auto& [name, array] : arrays) {
+    const Grid grid = grid_in(scene, name, array);
+    if (!grid.by_token) continue;
+    const Values from = array.data;
+    const std::size_t H = grid.heads / sequences, T = grid.rows;
+    for (std::size_t h = 0; h < grid.heads; ++h)
+      for (std::size_t t = 0; t < T; ++t) {
+        const std::size_t source = grid.at(h, t, 0), to = ((h / H * T + t) * H + h % H) * grid.cols;
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(source), grid.cols,
+                    array.data.begin() + static_cast<std::ptrdiff_t>(to));
+      }
+    array.shape[0] = static_cast<int>(sequences * T), array.shape[1] = static_cast<int>(H);
+  }
+}
+
+/// A kernel for [B, H, T, d] that is given [B, T, H, d]. With states, or heads that share others, shapes do not fit.
+void add_untransposed(List& list, const Scene& scene) {
+  const std::size_t heads = scene.own_heads();
+  const auto fits = [&](const auto& one) {
+    const Grid grid = grid_in(scene, one.first, one.second);
+    return !grid.by_head || (grid.by_token && grid.heads == heads);
+  };
+  const Problem& problem = scene.problem;
+  if (heads / static_cast<std::size_t>(scene.batch) < 2 || !scene.in_parts || !scene.aligned() ||
+      !std::all_of(problem.inputs.begin(), problem.inputs.end(), fits) ||
+      !std::all_of(problem.cotangents.begin(), problem.cotangents.end(), fits))
+    return;
+  list.push_back({"heads for tokens", "heads taken for tokens, and tokens for heads",
+                  "transpose axes 1 and 2 of inputs and outputs",
+                  [](const Scene& s) {
+                    Problem p = s.problem;
+                    exchange_heads_and_tokens(s, p.inputs), exchange_heads_and_tokens(s, p.cotangents);
+                    Arrays answer = answer_of(s, p);
+                    exchange_heads_and_tokens(s, answer);
+                    return answer;
+                  },
+                  true, true});
+}
+
 /// One input of another head, or laid out in another way than it is.
 void add_places(List& list, const Scene& scene) {
   for (const std::string& name : scene.inputs()) {
@@ -1135,6 +1177,7 @@ std::vector<Convention> conventions_of(const Scene& scene) {
 
 std::vector<Convention> further_conventions_of(const Scene& scene) {
   List list;
+  add_untransposed(list, scene);
   add_ridges_and_probes(list, scene);
   add_counts(list, scene);
   add_numbered_heads(list, scene);

@@ -112,6 +112,15 @@ def test_a_bug_is_named_with_where_why_and_the_line_that_reproduces_it():
     assert {n: bytes(x[2]) for n, x in saved.tensors.items()} == {n: bytes(x[2]) for n, x in case.tensors.items()}
 
 
+def test_a_kernel_for_other_axes_is_named():
+    def untransposed(q, k, v, scale, d_o):
+        return {name: x.swapaxes(1, 2) for name, x in attention(*(x.swapaxes(1, 2) for x in (q, k, v)), scale, d_o.swapaxes(1, 2)).items()}
+
+    report = assay.check(assay.case("softmax_attention", (2, 12, 4, 8), "fp32"), untransposed, raises=False)
+    (cause,) = report.page["looks_like"]
+    assert cause["what"].startswith("heads taken for tokens, and tokens for heads")
+
+
 def test_gradients_that_numpy_returns_are_judged():
     case = assay.case("softmax_attention", (1, 40, 2, 16), "fp32", seed=1)
     report = assay.check(case, attention, arrays="numpy")
