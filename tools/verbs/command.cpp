@@ -44,6 +44,19 @@ std::string verbs_to_choose(const CLI::App* app) {
   return "; there are " + names_in(verbs, [](const CLI::App* verb) { return verb->get_name(); });
 }
 
+/// " (did you mean --tier?)" after words that the verb does not take, of flags that are like one of its own.
+std::string flags_meant(const CLI::App* app) {
+  const std::vector<std::string> unknown = app->remaining(true);
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app->get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  std::string meant;
+  for (const std::string& word : unknown)
+    if (word.starts_with("--")) meant += did_you_mean(word.substr(0, word.find('=')), flags);
+  return meant;
+}
+
 /// A refusal as it is printed: one line for programs, in a terminal lines that fit. Words in it may hold anything, for
 /// they may come from a list of files or from a file.
 std::string shown_refusal(std::string_view refusal, const Console& console) {
@@ -56,7 +69,9 @@ std::string shown_refusal(std::string_view refusal, const Console& console) {
 }
 
 std::string usage(const CLI::App* app, const CLI::Error& error, const Console& console) {
-  const std::string choice = error.get_name() == "RequiredError" ? verbs_to_choose(app) : "";
+  std::string choice;
+  if (error.get_name() == "RequiredError") choice = verbs_to_choose(app);
+  if (error.get_name() == "ExtrasError") choice = flags_meant(app);
   return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), shown_refusal(error.what() + choice, console)));
 }
 
