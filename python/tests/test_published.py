@@ -1,5 +1,5 @@
 """Mechanisms on torch's arrays beside their authors' plain code (flash-linear-attention), outputs and gradients, in doubles: those
-that are no rooms, whose references say what they are, and that have no definition in definitions.py.
+that are no rooms and have no definition in definitions.py, and those of 2026 of which flash-linear-attention has such code.
 
 Runs with the packages of `tools/setup --foreign`. That code computes in fp32 wherever it casts: here such casts keep doubles.
 """
@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import pathlib
 import random
+import re
 import unittest
 
 import numpy as np
@@ -15,6 +16,12 @@ import torch
 
 torch.set_default_dtype(torch.float64)
 LENGTHS = {"T": 9, "S": 9, "K": 4, "V": 3, "D": 4, "M": 5, "N": 3}
+# What their cyclic attention imports: checks of shapes, and a table of frequencies, which is the caller's.
+CYCLIC = """CyFAState = tuple
+build_readout_table = lambda readout: readout
+validate_cyfa_inputs = lambda *given: given[-1].shape[-1]
+prepare_cu_seqlens = validate_initial_state = lambda x, **shapes: x
+"""
 
 
 @functools.cache
@@ -27,6 +34,7 @@ def theirs(module, function):
     # Their imports from their own package: logarithms to the base 2, and running sums over tokens.
     source = source.replace("from fla.ops.utils.constant import RCP_LN2", "RCP_LN2 = 1 / torch.log(torch.tensor(2.0, dtype=torch.float64))")
     source = source.replace("from fla.ops.utils.cumsum import chunk_global_cumsum", "chunk_global_cumsum = lambda g, cu_seqlens, scale: g.cumsum(1) * scale")
+    source = re.sub(r"from \.utils import CyFAState.*", CYCLIC, source)
     # Lengths of keys and queries are the caller's.
     for x in ("q", "k"):
         source = source.replace(f"F.normalize({x}, p=2, dim=-1)", x).replace(f"_rmsnorm_forward({x}, {x}_norm_weight, {x}_norm_eps)", x)
@@ -63,6 +71,37 @@ def householders(x, steps):
     return x.reshape(-1, *x.shape[2:])[None, :, None]
 
 
+# Keys that an indexer chose, three at most of nine.
+TOP = np.array([[1.0 if s in (t, t // 2, (t * t) % 5) else -1.0 for s in range(9)] for t in range(9)])
+
+
+def attended(x):
+    """Their attention over the chosen keys, by lists."""
+    indices = torch.tensor([[s if TOP[t][s] > 0 else -1 for s in range(9)] for t in range(9)])[None]
+    return outputs(theirs("dsa/naive", "naive_dsa")(*map(bthd, (x["q"], x["k"], x["v"])), None, None, indices=indices))
+
+
+def preconditioned(x):
+    o, S, A = theirs("precond_gated_delta_rule/naive", "naive_recurrent_precond_gated_delta_rule")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_forget"], x["log_decay"], x["gain"], x["beta"])),
+        initial_state=of(x["initial_state"]), initial_A_state=of(x["initial_squares"]), output_final_state=True)  # fmt: skip
+    return {**outputs(o, S), "final_squares": A[0, 0]}
+
+
+CLOCK = np.random.default_rng(3).uniform(0, 1, size=9)  # how far a ring of five slots goes on at each token
+ANGLES = 2 * np.pi / 5 * np.arange(3) * CLOCK[:, None]
+
+
+def ring(x):
+    """Their ring, whose frequencies are even and odd by turns; a constant has no odd part."""
+    by_turns = lambda parts: of(torch.stack([*parts], 1).flatten(0, 1))
+    table = torch.stack([x["even"], x["odd"]], -1).flatten(1)
+    keys, values = by_turns(x["initial_keys"]), by_turns(x["initial_values"])
+    return outputs(theirs("cyfa/naive", "naive_recurrent_cyfa")(
+        *map(bthd, (x["q"], x["k"], x["v"], x["log_decay"], torch.tensor(CLOCK), x["beta"])), table[None], None, None, 0, 0,
+        initial_state=(keys.mT, values, torch.zeros(1, 1)))[0])  # fmt: skip
+
+
 def naive(module, function, names, layout=bthd, state=False, **more):
     """Their function of inputs by their names in one layout: o, and of one that starts from a state its last state."""
 
@@ -96,6 +135,15 @@ PUBLISHED = [
     ("ttt_linear", {"residual": "read"}, lambda x: outputs(theirs("ttt/naive", "chunk_ttt_linear_ref")(
         *map(bthd, (x["q"] * 1, x["k"], x["v"])), x["gain"], x["bias"], bthd(x["eta"])[..., None], scale=1.0, mini_batch_size=1,
         initial_state=of(x["initial_state"]), initial_state_bias=x["initial_offset"][None, None, None])[0])),
+    ("deepseek_sparse_attention", {"V": 4, "chosen": TOP}, attended),
+    ("generalized_delta_rule", {"log_decay": -np.linspace(0.05, 1, 36).reshape(9, 4)}, by_heads(
+        "generalized_delta_rule/dplr", "dplr_recurrence", "q k v a b log_decay", state=True)),
+    ("generalized_delta_rule", {}, by_heads("generalized_delta_rule/iplr", "iplr_recurrence", "q k v a b", state=True)),
+    ("preconditioned_gated_deltanet", {}, preconditioned),
+    ("bounded_memory_attention", {"initial_keys": None, "initial_values": None, "initial_normalizer": None},
+     lambda x: heads_first(theirs("abc/naive", "naive_cumsum_abc")(*map(bhtd, (x["q"], x["k"], x["v"], x["control"])))[0])),
+    ("attention_residuals", {}, lambda x: {"o": theirs("attnres/naive", "naive_attnres")(x["w"], list(x["x"].unbind(1)), x["gain"])}),
+    ("cyclic_attention", {"cosine": np.cos(ANGLES), "sine": np.sin(ANGLES)}, ring),
 ]  # fmt: skip
 
 
@@ -107,10 +155,10 @@ class Published(unittest.TestCase):
 
     def judge(self, name, fixed, call):
         """Ours on torch, theirs, and ours as a program: outputs, and gradients of a random linear function of them."""
-        m = support.library()[name]
+        m, lengths = support.library()[name], {**LENGTHS, "V": fixed.pop("V", LENGTHS["V"])}
         settings = tuple((k, fixed.pop(k)) for k in list(fixed) if k in m.settings)
         p, rng = support.program(name, settings), random.Random(name)
-        given = {k: np.asarray(x, dtype=float) for k, x in support.drawn(p, rng, LENGTHS).items()} | fixed
+        given = {k: np.asarray(x, dtype=float) for k, x in support.drawn(p, rng, lengths).items()} | fixed
         given = {k: x for k, x in given.items() if x is not None and (fixed or k != "window")}
         x = {k: torch.tensor(v, requires_grad=True) if isinstance(v, np.ndarray) or k in ("bandwidth",) else v for k, v in given.items()}
         y = {k: v.detach().clone().requires_grad_() if torch.is_tensor(v) else v for k, v in x.items()}
