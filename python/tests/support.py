@@ -97,7 +97,7 @@ def answered(cases, folder):
     """The records that `assay oracle` writes of cases."""
     asked, said = pathlib.Path(folder, "cases.json"), pathlib.Path(folder, "answers.json")
     asked.write_text(json.dumps({"format": "assay-cases", "version": 1, "cases": cases}))
-    subprocess.run([os.environ["ASSAY"], "oracle", str(asked), "--digits", "60", "-o", str(said)], check=True)
+    subprocess.run([os.environ["ASSAY"], "oracle", str(asked), "--digits", "60", "-o", str(said)], check=True, cwd=ROOT)
     return json.loads(said.read_text())["cases"]
 
 
