@@ -11,7 +11,7 @@ from ._checks import Mismatch, judge, require_outputs, tensors_of
 from ._kernels import A_NUMBER, Signature
 from ._native import InputError
 from ._reports import Found
-from ._sequences import KEYS, NotAsked, Sequences, Unlike, bits, filled, stored, tokens_first
+from ._sequences import KEYS, LISTS, NotAsked, Sequences, Unlike, bits, filled, stored, tokens_first
 
 # Below these sizes a case shows nothing: a chunk of published kernels has 64 tokens, blocks flip at 256 (vllm#48271), and keys are not
 # split up to 4 blocks of 128 (heuristics of FlashAttention 3).
@@ -300,10 +300,11 @@ def backwards(asked):
 
 @way(a_batch)
 def beside_copies(asked):
-    """The first sequence, the last and the shortest, each in a batch of copies of it: others are no longer and no shorter."""
+    """The first sequence that has rows, the last and the shortest, each in a batch of copies of it: others are no longer and no shorter."""
     s, ones, found = asked.sequences, asked.sequences.all(), asked.sequences.all(asked.answer)
     lengths = [end - first for _, first, end in s.keys]
-    for n in {0, len(ones) - 1, lengths.index(min(lengths))}:
+    some = [n for n, one in enumerate(ones) if len(one[s.lead][1])]
+    for n in {some[0], some[-1], min(some, key=lambda n: lengths[n])}:
         found[n] = asked.answers([ones[n]] * len(ones))[n]
     return s.joined(asked.answer, found), ""
 
@@ -331,7 +332,7 @@ def other_padding(asked):
     s, tensors = asked.sequences, {}
     if s.table is not None:
         return in_pages(asked, byte=A_NUMBER)
-    for name in (name for name in s.case.inputs if s.has_rows(name, s.case.tensors[name][1])):
+    for name in (name for name in s.case.inputs if name not in LISTS and s.has_rows(name, s.case.tensors[name][1])):
         dtype, whole = s.case.tensors[name][0], bits(s.case.tensors[name]).copy()
         rows = tokens_first(whole, s.layout)
         outside = numpy.ones(rows.shape[:2], bool)
@@ -513,7 +514,7 @@ def attends(asked):
 
 
 def piece(s, one, a, b, states, before=None):
-    """Tokens a .. b - 1 of a sequence, after the answer to those before; attention sees all keys up to them."""
+    """Tokens a .. b - 1 of a sequence, after the answer to those before; attention sees all keys up to them, and lists name no others."""
     found = {}
     for name, (dtype, array) in one.items():
         if not states and name in KEYS:
@@ -521,6 +522,10 @@ def piece(s, one, a, b, states, before=None):
             found[name] = dtype, array[: len(array) - hidden]
         else:
             found[name] = dtype, array[a:b] if s.has_rows_in_case(name) else array
+    if "topk_indices" in found:  # bits, of which those of -1 are the largest number
+        dtype, entries = found["topk_indices"]
+        keys = -(-len(found["k"][1]) // int(s.case.params.get("topk_block_size", 1)))
+        found["topk_indices"] = dtype, numpy.where(entries < keys, entries, ~entries.dtype.type(0))
     return {**found, **{initial: before[final] for initial, final in states.items() if before is not None}}
 
 

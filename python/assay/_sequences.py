@@ -6,7 +6,8 @@ from ._cases import COMPONENTS, facts_of
 
 # Arguments that all sequences share, and those that have a row for every token (docs/arguments.md).
 SHARED = ("sink", "alibi_slopes", "a_log", "dt_bias", "rate", "skip")
-ROWS = ("a", "b", "dt", "z")
+LISTS = ("topk_indices", "topk_length")
+ROWS = ("a", "b", "dt", "z", *LISTS)
 KEYS = ("k", "v")
 # Arguments that say where sequences lie.
 PLACES = ("cu_seqlens", "lengths", "page_table")
@@ -64,6 +65,8 @@ class Sequences:
         for name in case.inputs:
             if name not in (*own, *self.shared, *ROWS) and not name.startswith(PLACES):
                 raise NotAsked(f"the case has {name}, which is of all sequences together")
+            if name in LISTS and self.layout == "bhtd" and len(case.tensors[name][1]) == 3 - LISTS.index(name):
+                raise NotAsked(f"the case has {name} that all heads share, in layout bhtd")
         self.places = {name: integers(x) for name, x in case.tensors.items() if name.startswith(PLACES)}
         self.table = self.places.get("page_table")
         self.packs = any(name.startswith("cu_seqlens") for name in self.places)

@@ -117,6 +117,7 @@ def test_what_padding_holds_and_where_sequences_lie():
     assert asked(dense, packed, **one).rows[0].same and asked(dense, functools.partial(packed, block=8), **one).rows[0].verdict == "right"
     rows = case_of(("softmax_attention", (1, 60, 1, 16), "fp32"), cu_seqlens=[0, 20, 20, 60])  # one of them empty
     assert asked(rows, packed, **one).rows[0].same and asked(rows, functools.partial(packed, block=8), **one).rows[0].verdict == "right"
+    assert asked(rows, packed, ways=["beside copies"], outputs=("o",)).rows[0].same
 
 
 def test_pages_in_another_order_and_of_another_size():
@@ -144,6 +145,28 @@ def renumbered(case):
 
     s = Sequences(case)
     return {name: s.posed(s.all()).tensors[name] for name in ("k", "v", "page_table")}
+
+
+def of_lists(q, k, v, scale, topk_indices, topk_length=None, topk_block_size=1, *, row=lambda b, t: (b, t)):
+    """Causal attention to the keys of lists, one for all heads; `row` says whose list is read."""
+    o, size = np.zeros_like(q), topk_block_size
+    for b, t, h in np.ndindex(q.shape[:3]):
+        entries = topk_indices[row(b, t)][0, : None if topk_length is None else topk_length[row(b, t)]]
+        keys = np.ravel(np.sort(entries[entries >= 0])[:, None] * size + np.arange(size))
+        keys = keys[keys <= k.shape[1] - q.shape[1] + t]
+        if len(keys):
+            o[b, t, h] = streamed(q[b, t, h], k[b, keys, h], v[b, keys, h], scale, 32)
+    return o
+
+
+def test_lists_of_keys_go_with_their_rows():
+    ways = ("batch size", "place in the batch", "split in two", "token by token", "prefix reuse")
+    for more in ({"topk_length": True}, {"topk_block_size": 4}):
+        case = case_of(("softmax_attention", (2, 128, 1, 8), "fp32"), topk_indices=True, **more)
+        found = asked(case, of_lists, ways=ways, require="bits")
+        assert found.passed and all(row.asked for row in found.rows), str(found)
+    first = asked(case, functools.partial(of_lists, row=lambda b, t: (0, t)), ways=ways[:2])
+    assert first.reports[0].verdict == "FAIL" and not first["batch size"].same and not first["place in the batch"].right
 
 
 def test_ways_that_a_kernel_or_a_mechanism_does_not_take():
