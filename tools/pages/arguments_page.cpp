@@ -59,9 +59,9 @@ Every row has a list of the keys that it may see: what an indexer chose in DeepS
 The answer is that of a mask which admits what the lists name. Windows, masks, caps, sinks and pages are as they are without lists, and so are gradients.
 
 - An entry is a key's number in the row's own sequence, from 0, wherever that lies in a pack or in pages. Kernels that count through the pack or the cache are handed other numbers.
-- -1 is no key. A list of nothing else leaves its row without keys: o = 0, and lse is -inf or the sink.
+- -1 is no key. A list of nothing else leaves its row without keys: o = 0, and lse is -inf or the sink. fla's `naive_dsa` has NaN there, and fails.
 - Entries behind `topk_length` are not looked at, and may be anything.
-- An entry that counts and names no key is refused. So is a key that a list names twice: FlashMLA counts it twice, fla once, and no top-k has it.
+- An entry that counts and names no key is refused. So is a key or block that a list names twice: FlashMLA and fla's `parallel_nsa` count it twice, fla's `naive_dsa` once, and no top-k has it.
 - Keys that no list names may be NaN, and are in cases that `assay case` writes: a kernel that reads them is found. Their gradients are 0, and judged.
 - [B, T, H, n] has lists for H heads, which divide those of q: one, those of k, or all. [B, T, n] is one list for all of them. `topk_length` is [B, T], or [B, T, H].
 - With `topk_block_size` S an entry b names keys bS to bS + S - 1, as far as there are keys: `block_indices` and `block_counts` of NSA, blocks of MoBA.
