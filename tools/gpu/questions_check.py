@@ -56,6 +56,10 @@ def jobs_of_chosen(device):
     for error, how in errors.items():
         kernel = functools.partial(attend_to_chosen, **how)
         yield "sdpa, a mask of lists", kernel, "softmax_attention", shape, dtype, {"topk_indices": True, "topk_length": True}, error
+    kernel, keys = adapters.fla.naive_dsa, {"topk_indices": True}  # a row without keys is NaN to fla's
+    before = changed(kernel, lambda given: {**given, "indices": given["indices"].roll(1, 1)})
+    for error, how in (("", kernel), ("lists of the row before", before)):
+        yield kernel.name, how, kernel.mechanism, (1, 130, "4/1", 64), "bf16", keys, error
     if device != "cuda":
         return
     kernel, blocks = adapters.fla.parallel_nsa, {"topk_indices": "4", "topk_block_size": 16}
