@@ -151,18 +151,27 @@ def test_from_a_shell(program, tmp_path):
     assert ran.returncode == 0 and json.loads(ran.stdout)["verdict"] == "PASS", ran.stderr
 
 
-def test_blocks_of_the_page(tmp_path, monkeypatch):
-    """Blocks by their means, of which two must be chosen; by their first keys is wrong."""
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("blocks.py").write_text(PAGE.read_text().split("```python\n# blocks.py\n")[1].split("```")[0])
-    case = assay.case("blocks.py", (2, 128, 1, 8), "fp32", cotangents=False)
+# The page's program with a block's largest score in place of its mean's.
+HIGHEST = """(scan(lambda m, s: (maximum(m, s), None), log(const(0)) + zeros("N"), contract("nsk,k->ns", k, q).T)[0],"""
 
-    def best(q, k, pooled=lambda k: k.mean(3)):
-        s = np.einsum("bthd,bhnd->bthn", q, pooled(k))
+
+@pytest.mark.parametrize("pooled", [np.mean, np.max])
+def test_blocks_of_the_page(tmp_path, monkeypatch, pooled):
+    """Blocks by their mean or largest score, of which two must be chosen; by the scores of their first keys is wrong."""
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text().split("```python\n# blocks.py\n")[1].split("```")[0]
+    if pooled is np.max:
+        text = "from assay.language import contract, log, maximum, zeros\n" + text.replace("(mean @ q,", HIGHEST)
+    name = f"{pooled.__name__}.py"
+    pathlib.Path(name).write_text(text)
+    case = assay.case(name, (2, 128, 1, 8), "fp32", cotangents=False)
+
+    def best(q, k, pooled=pooled):
+        s = pooled(np.einsum("bthd,bhnsd->bthns", q, k), -1)
         t, n = np.arange(s.shape[1])[:, None, None], np.arange(s.shape[3])
         s = np.where((n == 0) | (n == t // 16), np.inf, np.where(n * 16 <= t, s, -np.inf))
         chosen = np.argsort(-s, axis=-1, kind="stable")[..., :4]
         return np.where(np.take_along_axis(s, chosen, -1) == -np.inf, -1, chosen)
 
     assert assay.check_choice(case, best).passed
-    assert assay.check_choice(case, lambda q, k: best(q, k, lambda k: k[:, :, :, 0]), raises=False).verdict == "FAIL"
+    assert assay.check_choice(case, lambda q, k: best(q, k, lambda s, _: s[..., 0]), raises=False).verdict == "FAIL"
