@@ -18,17 +18,12 @@
 namespace assay {
 namespace {
 
-/// The room's kernels; null of a program, and of what no tile program takes, which the model judges. Throws InputError
-/// if it has none else.
+/// The room's kernels; null of what has none and the model judges. Throws InputError if there is no such room.
 const KernelRoom* kernels_of(const ProblemFile& file, const std::string& where) {
   const std::string& mechanism = file.problem.mechanism;
   if (file.room == nullptr) throw InputError(text(where, ": ", unknown_mechanism(mechanism).what()));
   if (file.room->is_program()) return nullptr;
-  if (file.has_arguments()) return find_argument_forms(mechanism);
-  const KernelRoom* kernels = find_kernels(kernel_rooms(), mechanism);
-  require(kernels != nullptr, where, ": ", mechanism,
-          " has no kernel and so no contract to judge by; `assay oracle` answers the case with proven bounds");
-  return kernels;
+  return file.has_arguments() ? find_argument_forms(mechanism) : find_kernels(kernel_rooms(), mechanism);
 }
 
 /// The form asked for, or the first one that takes the problem and has the contract's sites.

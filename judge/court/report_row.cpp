@@ -42,8 +42,7 @@ void call_vacuous(std::vector<ReportRow>& rows, bool strict) {
   for (ReportRow& row : rows) {
     Judgement& j = row.judgement;
     if (strict || j.verdict != Verdict::vacuous || !std::ranges::all_of(j.accepted_corruptions, is_shown)) continue;
-    j.blind_spots.insert(j.blind_spots.end(), j.accepted_corruptions.begin(), j.accepted_corruptions.end());
-    j.accepted_corruptions.clear(), j.verdict = Verdict::pass, j.reason.clear();
+    j.verdict = Verdict::pass;
   }
   const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };
   if (!strict && !std::all_of(rows.begin(), rows.end(), is_unseen)) return;

@@ -402,27 +402,34 @@ TEST(Model, a_gain_is_beyond_it) {
 /// The gradient of a gate as chunk kernels sum it up in fp32: what q.dq and k.dk of all later tokens differ by. Where
 /// nothing has been written yet it is zero, and the sums leave their roundings.
 TEST(Model, gates_may_be_cumulated) {
-  const Problem problem = drawn({"gla", {1, 96, 1, 0, 8, 8, 0}, Format::fp32, Style::slow_writes, 2, {}});
-  const BasicAnswer<HiLo> truth = listed_room("gla").values(problem, Tier::w2);
-  const auto at = [&](const std::string& name) { return truth.gradients.at(name).data; };
-  const std::vector<double>&q = problem.inputs.at("q").data, &k = problem.inputs.at("k").data;
   constexpr int T = 96, K = 8, V = 8;
-  std::vector<double> got(static_cast<std::size_t>(T * K));
-  const std::vector<HiLo>&final_state = truth.outputs.at("final_state").data, dq = at("q"), dk = at("k");
-  for (int c = 0; c < K; ++c) {
-    float sum = 0;
-    for (int x = 0; x < V; ++x) {
-      const auto i = static_cast<std::size_t>(c * V + x);
-      sum += static_cast<float>(final_state[i].hi) * static_cast<float>(problem.cotangents.at("final_state").data[i]);
+  for (const char* mechanism : {"gla", "retnet"}) {
+    const bool of_channels = mechanism == std::string_view("gla");
+    Problem problem = drawn({mechanism, {1, T, 1, 0, K, V, 0}, Format::fp32, Style::slow_writes, 2, {}});
+    if (!of_channels)  // a decay of all tokens, by which little is left of the token before
+      problem.params.clear(), problem.inputs["log_decay"] = Array({1}, {-5.0});
+    const BasicAnswer<HiLo> truth = listed_room(mechanism).values(problem, Tier::w2);
+    const auto at = [&](const std::string& name) { return truth.gradients.at(name).data; };
+    const std::vector<double>&q = problem.inputs.at("q").data, &k = problem.inputs.at("k").data;
+    const std::vector<HiLo>&final_state = truth.outputs.at("final_state").data, dq = at("q"), dk = at("k");
+    std::vector<double> got(static_cast<std::size_t>(of_channels ? T * K : 1));
+    for (int c = 0; c < K; ++c) {
+      float sum = 0;
+      for (int x = 0; x < V; ++x) {
+        const auto i = static_cast<std::size_t>(c * V + x);
+        sum += static_cast<float>(final_state[i].hi) * static_cast<float>(problem.cotangents.at("final_state").data[i]);
+      }
+      for (int t = T - 1; t >= 0; --t) {
+        const auto i = static_cast<std::size_t>(t * K + c);
+        sum += static_cast<float>(q[i]) * static_cast<float>(dq[i].hi) -
+               static_cast<float>(k[i]) * static_cast<float>(dk[i].hi);
+        got[of_channels ? i : 0] += sum;
+      }
     }
-    for (int t = T - 1; t >= 0; --t) {
-      const auto i = static_cast<std::size_t>(t * K + c);
-      sum += static_cast<float>(q[i]) * static_cast<float>(dq[i].hi) -
-             static_cast<float>(k[i]) * static_cast<float>(dk[i].hi);
-      got[i] = sum;
-    }
+    const Array answer(of_channels ? std::vector<int>{1, T, K} : std::vector<int>{1}, got);
+    EXPECT_EQ(verdict_on(problem, Format::fp32, "d_log_decay", answer), Verdict::pass) << mechanism;
+    EXPECT_EQ(verdict_on(problem, Format::fp32, "d_log_decay", times(answer, 2)), Verdict::fail) << mechanism;
   }
-  EXPECT_EQ(verdict_on(problem, Format::fp32, "d_log_decay", Array({1, T, K}, got)), Verdict::pass);
 }
 
 /// At the first token nothing has been written: a gate's gradient is the errors of its sums alone, and these are others
