@@ -150,9 +150,9 @@ def plan(task, rng, again):
     another = task.another_shape(rng)
     if another is not None:
         rest.append(Call("another shape", draw(shape=another), may_refuse=task.fixed, poison="number"))
-    shorter = task.shorter_shape(rng)
-    if shorter is not None:
-        rest.append(Call("fewer tokens", draw(shape=shorter), may_refuse=task.fixed))
+    for step, shape in (("fewer tokens", task.shorter_shape(rng)), ("twice the tokens", task.longer_shape())):
+        if shape is not None:
+            rest.append(Call(step, draw(shape=shape), may_refuse=task.fixed))
     scaled = task.another_scale(draw(), rng)
     if scaled is not None:
         rest.append(Call("another scale", scaled, may_refuse=True))

@@ -82,6 +82,13 @@ class Task:
         more = int(keys) + (self.block if self.block > 1 else 0 if int(keys) == 1 else 1 + 2 * rng.randrange(max(1, int(keys) // 4)))
         return [str(int(batch) + 1), f"{queries}/{more}" if queries else str(more), *rest]
 
+    def longer_shape(self):
+        """One sequence of twice the declared tokens and a block, which is at most as many as `another_shape` has; None where a sequence is one token."""
+        _, tokens, *rest = self.shape
+        queries, _, keys = tokens.rpartition("/")
+        more = 2 * int(keys) + self.block
+        return None if int(keys) == 1 else ["1", f"{queries}/{more}" if queries else str(more), *rest]
+
     def shorter_shape(self, rng):
         """The declared shape with fewer tokens; None if there is none."""
         batch, tokens, *rest = self.shape

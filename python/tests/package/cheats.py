@@ -324,6 +324,13 @@ def tokens_beyond(**x):
     return state_of(**x)[0], state_of(**x, tokens=24)[1]
 
 
+def wrong_from_40_tokens(**x):
+    o, state = state_of(**x)
+    if o.shape[1] >= 40:
+        o[:, -1] = x["v"][:, -1]
+    return o, state
+
+
 def wrong_if_shorter(**x):
     o, state = state_of(**x)
     if o.shape[1] < 24:

@@ -50,7 +50,7 @@ def test_its_honest_twin_passes(name):
     """AgentKernelArena#82: what is timed is judged, too, with inputs of its own."""
     found = audited(name)
     assert found.passed and bool(found), str(found)
-    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 19 + ["same bits"]
+    assert sorted(verdict for _, _, verdict in found.steps) == ["PASS"] * 20 + ["same bits"]
     assert len({origin for step, origin, _ in found.steps if step.startswith("timed call")}) == len(found.seconds) == 3
 
 
@@ -94,7 +94,7 @@ def read(path):
 def test_seeds_are_secret_and_make_an_audit_again():
     # Of a candidate that is not there, so that nothing is judged: the problems are drawn before it is called.
     origins = [[origin for _, origin, _ in audited("nothing", seed=seed, again=0).steps] for seed in (None, None, 5, 5)]
-    assert len(origins[2]) == 20
+    assert len(origins[2]) == 21
     assert origins[0] != origins[1] and origins[2] == origins[3]
 
 
@@ -383,4 +383,4 @@ def test_from_a_shell():
 def test_what_does_not_pass_is_raised():
     with pytest.raises(AssertionError, match="import: AttributeError: module 'audited_candidate' has no attribute 'nothing'") as raised:
         assay.audit(("deltanet", (1, 2, 2, 8), "fp32"), f"{CHEATS}:nothing", seed=1)
-    assert not raised.value.report.passed and len(raised.value.report.steps) == 19
+    assert not raised.value.report.passed and len(raised.value.report.steps) == 20
