@@ -288,7 +288,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
   add_choice_flag(*saves, "--device", flags->device, "where kernels run, as for `assay report`",
                   name_list(all_runs_on));
-  saves->add_option("--shape", flags->report.shape, "B,T,H,K,V");
+  saves->add_option("--shape", flags->report.shape, "B,T,H,d or B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);
   CLI::App* compares = verb("compare", "measure again, and fail if something has become worse", compare);
   compares->add_option("--mechanism", flags->report.mechanisms, "FILE.py that the baseline is of: it is run once more")
