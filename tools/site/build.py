@@ -27,7 +27,7 @@ NAV = [
         ("check", "docs/check.md"), ("report", "docs/report.md"), ("drift", "docs/drift.md"), ("oracle", "docs/oracle.md"), ("What a check costs", "docs/costs.md"), ("baseline", "docs/baseline.md"),
         ("Case files", "docs/case-format.md"), ("Arguments of kernels", "docs/arguments.md"), ("The mechanism language", "docs/mechanism-language.md"),
     ]),
-    ("Judge", [("What it asks", "docs/judge.md"), ("Derived", "docs/judge-derivation.md"), ("Published bugs", "docs/published-bugs.md"), ("Questions of 2026", "docs/questions-2026.md"), ("Errors of the fast engines", "docs/error-analysis.md"), ("Errata", "docs/errata.md")]),
+    ("Judge", [("What it asks", "docs/judge.md"), ("Derived", "docs/judge-derivation.md"), ("Published bugs", "docs/published-bugs.md"), ("Questions of 2026", "docs/questions-2026.md"), ("Attacks and their tests", "docs/findings.md"), ("Errors of the fast engines", "docs/error-analysis.md"), ("Errata", "docs/errata.md")]),
     ("Mathematics", "docs/mechanisms"),
     ("Records", "records"),
     ("Reference", [("Python", "api/python.md"), ("C++", "api/cpp.md")]),

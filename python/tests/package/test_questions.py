@@ -1,4 +1,4 @@
-"""docs/questions-2026.md: its rows, the files that hold them, and what it says of threads whose error is planted."""
+"""docs/questions-2026.md: its rows, the files that hold them, and what it says of threads whose error is planted; tests that docs/findings.md names."""
 import os
 import pathlib
 import re
@@ -21,6 +21,14 @@ def test_every_row_has_a_verdict_and_what_holds_it():
         held = re.findall(r"`((?:python|proptests)/[\w./]+)`", row[-1])
         assert held or "the same" in row[-1] or "judge.md" in row[-1] or row[2].startswith("no"), row
         assert all((ROOT / file).is_file() for file in held), held
+
+
+def test_every_finding_has_a_test():
+    rows = [line for line in (ROOT / "docs/findings.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
+    for row in rows:
+        held = re.findall(r"`((?:proptests|python|tools)/[\w./]+):([^`]+)`", row.split(" | ")[-1])
+        assert held, row
+        assert all(name in (ROOT / file).read_text(encoding="utf-8") for file, name in held), held
 
 
 def test_planted_threads_are_found():
