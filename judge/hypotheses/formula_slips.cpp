@@ -134,7 +134,11 @@ void add_formulas(std::vector<Convention>& list, const Mechanism& right, const S
     const Sentences told = sentences_of(lines, other, mutant.what);
     list.push_back({mutant.what, told.what, told.mend,
                     [answers, pass, program = right.program, changed = mutant.program](const Scene& s) {
-                      return answers(pass == Pass::forward ? Mechanism(changed) : Mechanism(program, changed), s);
+                      if (pass == Pass::backward) return answers(Mechanism(program, changed), s);
+                      // A gradient takes longer to derive than outputs of a few tokens to compute, and nobody asks
+                      // here.
+                      if (s.problem.cotangents.empty()) return answers(Mechanism(changed, changed), s);
+                      return answers(Mechanism(changed), s);
                     }});
     // Programs are walked node by node.
     list.back().effort = scene.in_parts ? 4 : 1, list.back().whole_sequences = !scene.in_parts;
