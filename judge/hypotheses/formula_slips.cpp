@@ -135,8 +135,7 @@ void add_formulas(std::vector<Convention>& list, const Mechanism& right, const S
     list.push_back({mutant.what, told.what, told.mend,
                     [answers, pass, program = right.program, changed = mutant.program](const Scene& s) {
                       if (pass == Pass::backward) return answers(Mechanism(program, changed), s);
-                      // A gradient takes longer to derive than outputs of a few tokens to compute, and nobody asks
-                      // here.
+                      // Nobody asks for its gradient, which takes longer to derive than outputs to compute.
                       if (s.problem.cotangents.empty()) return answers(Mechanism(changed, changed), s);
                       return answers(Mechanism(changed), s);
                     }});

@@ -1,8 +1,11 @@
 #include "language/program/infer.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "files/in_words.hpp"
@@ -214,9 +217,7 @@ void require_small(const Type& type) {
   require(written <= most_written, "[", text_of(type), "] is too large");
 }
 
-}  // namespace
-
-Contraction contraction_from(std::string_view spec) {
+Contraction read_contraction(std::string_view spec) {
   const std::size_t comma = spec.find(','), arrow = spec.find("->");
   const bool whole = comma != std::string_view::npos && arrow != std::string_view::npos && comma < arrow;
   require(whole, "\"", spec, "\" is not of the form ab,bc->ac");
@@ -235,6 +236,18 @@ Contraction contraction_from(std::string_view spec) {
             " is in one of both operands and the result alone, and must be in two");
   }
   return c;
+}
+
+}  // namespace
+
+Contraction contraction_from(std::string_view spec) {
+  // Programs are walked token by token, and ask for the same few each time.
+  constexpr std::size_t most = 256;
+  thread_local std::map<std::string, Contraction, std::less<>> known;
+  if (const auto found = known.find(spec); found != known.end()) return found->second;
+  Contraction read = read_contraction(spec);
+  if (known.size() == most) known.clear();
+  return known.emplace(std::string(spec), std::move(read)).first->second;
 }
 
 std::vector<Type> infer(Op op, const std::vector<std::span<const Type>>& operands, const Attributes& attributes) {
