@@ -1,5 +1,7 @@
-"""Arrays of NumPy, torch and JAX as (dtype, shape, bytes), and back. The frameworks are imported only if somebody uses them."""
+"""Arrays of NumPy, torch and JAX as (dtype, shape, bytes), and back. torch and JAX are imported only if somebody uses them."""
 import sys
+
+import numpy
 
 from ._native import InputError
 
@@ -63,8 +65,6 @@ def stored_torch(x, name, known):
 
 
 def stored_numpy(x, name, known):
-    import numpy
-
     if isinstance(x, (list, tuple, str, bytes, dict)) or x is None or not (hasattr(x, "__array__") or hasattr(x, "__dlpack__")):
         raise InputError(f"{name}: expected an array of NumPy, torch or JAX, got {type(x).__name__}")
     try:
@@ -111,31 +111,50 @@ def torch_array(tensor, device=None):
 
 
 def numpy_array(tensor):
-    import numpy
-
     dtype, shape, data = tensor
+    return numpy.frombuffer(bytearray(data), dtype=numpy.uint8).view(numpy_dtype(dtype)).reshape(shape)
+
+
+def numpy_dtype(dtype):
     if dtype in PLAIN or dtype in COUNTS:
-        theirs = numpy.dtype({**PLAIN, **COUNTS}[dtype])
-    else:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise InputError(f"dtype: NumPy has no {TORCH[dtype]} without the package ml_dtypes: pip install ml_dtypes") from None
-        theirs = numpy.dtype(getattr(ml_dtypes, TORCH[dtype]))
-    return numpy.frombuffer(bytearray(data), dtype=numpy.uint8).view(theirs).reshape(shape)
+        return numpy.dtype({**PLAIN, **COUNTS}[dtype])
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise InputError(f"dtype: NumPy has no {TORCH[dtype]} without the package ml_dtypes: pip install ml_dtypes") from None
+    return numpy.dtype(getattr(ml_dtypes, TORCH[dtype]))
 
 
 def doubles(tensor):
     """(dtype, shape, bytes) as doubles of NumPy."""
-    import numpy
-
     dtype, shape, data = tensor
     if dtype == "BF16":
-        bits = numpy.frombuffer(data, numpy.uint16).astype(numpy.uint32) << 16
-        return bits.view(numpy.float32).astype(numpy.float64).reshape(shape)
-    if dtype in PLAIN or dtype in COUNTS:
-        return numpy.frombuffer(data, {**PLAIN, **COUNTS}[dtype]).astype(numpy.float64).reshape(shape)
-    return numpy_array(tensor).astype(numpy.float64)
+        whole = numpy.frombuffer(data, numpy.uint16).astype(numpy.uint32) << 16
+        return whole.view(numpy.float32).astype(numpy.float64).reshape(shape)
+    return numpy.frombuffer(data, numpy_dtype(dtype)).astype(numpy.float64).reshape(shape)
+
+
+def tensor_of(a, dtype):
+    """NumPy's numbers, rounded to nearest, as (dtype, shape, bytes)."""
+    a = numpy.ascontiguousarray(a)
+    if dtype == "BF16":
+        whole = a.astype(numpy.float32).view(numpy.uint32)
+        a = ((whole + 0x7FFF + ((whole >> 16) & 1)) >> 16).astype(numpy.uint16)
+    else:
+        a = a.astype(numpy_dtype(dtype))
+    return dtype, a.shape, a.tobytes()
+
+
+def transposed(tensor, *axes):
+    """The tensor with its axes in that order, bit for bit."""
+    a = bits(tensor).transpose(axes)
+    return tensor[0], a.shape, a.tobytes()
+
+
+def bits(tensor):
+    """(dtype, shape, bytes) as unsigned integers of that shape."""
+    dtype, shape, data = tensor
+    return numpy.frombuffer(bytes(memoryview(data).cast("B")), f"u{SIZES[dtype]}").reshape(shape)
 
 
 def same_bytes(a, b):
@@ -151,19 +170,13 @@ def differs(a, b, judged=None):
 
 def different(a, b, judged=None):
     """The places of elements whose bits differ."""
-    import numpy
-
-    width = f"u{SIZES[a[0]]}"
-    bits = [numpy.frombuffer(bytes(memoryview(x[2]).cast("B")), width) for x in (a, b)]
-    unlike = bits[0] != bits[1]
+    unlike = bits(a).ravel() != bits(b).ravel()
     # The judge tells the fault of an answer of another shape.
     return numpy.flatnonzero(unlike & numpy.frombuffer(judged, bool) if judged is not None and len(judged) == unlike.size else unlike)
 
 
 def first_difference(a, b, judged=None):
     """The index of the first element whose bits differ, and its values: ((1, 5, 0, 2), 0.25, 0.5)."""
-    import numpy
-
     dtype, shape, _ = a
     at = int(different(a, b, judged)[0])
     values = [float(doubles((dtype, (-1,), memoryview(x[2]).cast("B")))[at]) for x in (a, b)]

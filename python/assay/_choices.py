@@ -3,7 +3,7 @@ import dataclasses
 
 import numpy
 
-from ._arrays import doubles
+from ._arrays import doubles, tensor_of
 from ._calls import first_run, frameworks_of
 from ._cases import errors_in_python
 from ._checks import Mismatch, judge
@@ -287,7 +287,5 @@ def missing(r, exact, entries, limit, sigma):
 
 def rounded(exact, entries):
     """The likely cause where scores in bf16 explain every row. They explain scores in fp16, too, which have more digits."""
-    from .audits.tasks import tensor_of
-
     coarse = doubles(tensor_of(exact.astype(numpy.float32), "BF16"))
     return "" if crossed(coarse, entries).any() else "scores rounded before the choice, as to bf16"

@@ -2,8 +2,10 @@
 import inspect
 import math
 
+import numpy
+
 from . import _programs
-from ._arrays import array, stored
+from ._arrays import stored
 from ._cases import _near
 from ._native import InputError
 
@@ -244,7 +246,5 @@ def poison(framework, device, case, byte):
 
         blocks = [torch.full((size,), byte, dtype=torch.uint8, device=device) for size in sizes]
     else:
-        import numpy
-
         blocks = [numpy.full(size, byte, numpy.uint8) for size in sizes]
     blocks.clear()

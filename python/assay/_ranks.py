@@ -4,7 +4,7 @@ import hashlib
 import numpy
 
 from ._apart import errors_of, expected_of, ratio
-from ._arrays import doubles
+from ._arrays import doubles, tensor_of
 from ._bits import changed_bits, changed_inputs
 from ._checks import passed
 from ._kernels import A_NUMBER, Ran
@@ -96,8 +96,6 @@ class Ranks:
                     raise InputError(f"{name}: ranks {', '.join(str(r) for r in range(self.count) if r not in has)} do not answer it")
                 found[name] = self.joined([answer[name] for answer in answers])
             elif name.startswith("d_"):
-                from .audits.tasks import tensor_of
-
                 found[name] = tensor_of(sum(doubles(answers[rank][name]) for rank in has), dtype)
             else:
                 found[name] = answers[self.last if self.last in has else has[0]][name]

@@ -1,7 +1,7 @@
 """The sequences of a case, each by itself, and cases made of sequences: other ways to ask for the same answer."""
 import numpy
 
-from ._arrays import SIZES
+from ._arrays import SIZES, bits
 from ._cases import COMPONENTS, facts_of
 
 # Arguments that all sequences share, and those that have a row for every token (docs/arguments.md).
@@ -22,12 +22,6 @@ class NotAsked(Exception):
 
 class Unlike(Exception):
     """An answer that is not even of the dtype or shape of the one beside it."""
-
-
-def bits(tensor):
-    """(dtype, shape, bytes) as unsigned integers of that shape."""
-    dtype, shape, data = tensor
-    return numpy.frombuffer(bytes(memoryview(data).cast("B")), f"u{SIZES[dtype]}").reshape(shape)
 
 
 def stored(dtype, array):

@@ -5,7 +5,9 @@ import random
 import secrets
 import tempfile
 
-from .._arrays import TORCH, doubles
+import numpy
+
+from .._arrays import TORCH, bits, doubles
 from .._checks import Mismatch, judge
 from .._native import InputError
 from .._reports import PASSES, Found
@@ -194,22 +196,18 @@ def changed(problem, tensors, what, raw):
 
 def one_row(name, tensor, other, pair, rng):
     """A tensor with one row of the other's, of that sequence and head; with one number where rows have no numbers of their own."""
-    import numpy
-
-    dtype, shape, data = tensor
-    a, b = (numpy.frombuffer(bytes(x), numpy.uint8).reshape(*shape, -1).copy() for x in (data, other[2]))
+    dtype, shape, _ = tensor
+    a = bits(tensor).copy()
     place = [rng.randrange(size) for size in shape[:3]]
     for axis, at in zip((0, 1 if name.startswith("initial_") else 2), pair):
         if axis < len(place):
             place[axis] = at % shape[axis]
-    a[tuple(place)] = b[tuple(place)]
+    a[tuple(place)] = bits(other)[tuple(place)]
     return dtype, shape, a.tobytes()
 
 
 def permuted(problem, rng):
     """The same tokens but the first and the last in another order: sums, norms, corners and shapes are what they were."""
-    import numpy
-
     batch, tokens = problem.tensors["q"][1][:2]
     per_token = {name: x for name, x in problem.tensors.items() if name != "initial_state" and len(x[1]) >= 3 and tuple(x[1][:2]) == (batch, tokens)}
     if tokens < 4 or set(per_token) != {name for name in problem.tensors if name != "initial_state"}:
@@ -220,9 +218,7 @@ def permuted(problem, rng):
     order = [0, *inner, tokens - 1]
 
     def moved(tensor):
-        dtype, shape, data = tensor
-        a = numpy.frombuffer(bytes(data), numpy.uint8).reshape(shape[0], shape[1], -1)
-        return dtype, shape, a[:, order].tobytes()
+        return *tensor[:2], bits(tensor)[:, order].tobytes()
 
     tensors = {name: moved(x) if name in per_token else x for name, x in problem.tensors.items()}
     again = problem._changed(tensors, f"{problem.origin}, its inner tokens in another order")
@@ -363,8 +359,6 @@ def said_of(call, calls, contract, found, row, how):
 
 
 def looks_like(name, values, call, calls):
-    import numpy
-
     if not values.any():
         return "zeros"
     if values.size > 1 and (values == values.flat[0]).all():

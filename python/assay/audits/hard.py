@@ -1,10 +1,12 @@
 """Tasks of kernelbench.com: reference.py of 02_kda_cutlass, 03_paged_attention and 02_deepseek_nsa, whose solution is a class Model."""
 import pathlib
 
-from .._arrays import doubles
+import numpy
+
+from .._arrays import bits, doubles, tensor_of, transposed
 from .._native import InputError
 from .._truth import expect
-from .tasks import Argument, Task, constants, in_full_caches, read, reshaped, tensor_of, transposed, with_axes
+from .tasks import Argument, Task, constants, in_full_caches, read, reshaped, with_axes
 
 SCORES = str(pathlib.Path(__file__).with_name("block_scores.py"))
 
@@ -71,8 +73,6 @@ class PagedDecode(Hard):
         return [batch, heads, v[2], K, int(problem["lengths_k"].max()), self.page]
 
     def arguments(self, problem):
-        import numpy
-
         batch, _, heads, K = problem.tensors["q"][1]
         k, v = (doubles(problem.tensors[name]) for name in ("k", "v"))
         cache = tensor_of(numpy.concatenate([k, v], -1), problem.tensors["k"][0])
@@ -120,25 +120,21 @@ class ChosenBlocks(Hard):
 
     def settled(self, problem, answer):
         """The choice by exact scores is a mask; a row whose choice is open reads nothing, and answers nothing."""
-        import numpy
-
         reads, is_open = self.reads(problem)
         mask = ("BOOL", reads.shape, reads.tobytes())
-        dtype, shape, data = answer["o"]
-        bits = numpy.frombuffer(bytes(data), numpy.uint8).reshape(*shape[:3], -1).copy()
-        bits[is_open] = 0
+        rows = bits(answer["o"]).copy()
+        rows[is_open] = 0
+        settled = {"o": (*answer["o"][:2], rows.tobytes())}
         posed = problem._changed({**problem.tensors, "mask": mask}, f"{problem.origin} with the blocks of the highest scores")
         if not is_open.any():
-            return posed, {"o": (dtype, shape, bits.tobytes())}, None
+            return posed, settled, None
         first = "".join(f"[{i}]" for i in numpy.argwhere(is_open)[0])
         said = f"{is_open.sum()} of {is_open.size} rows are NOT JUDGED, o{first} first: a right kernel's scores may choose other blocks there"
-        return posed, {"o": (dtype, shape, bits.tobytes())}, said
+        return posed, settled, said
 
     def reads(self, problem):
         """Which keys each row reads, [B, H, T, T], and whose choice is open, [B, T, H]: some block left out is not below a chosen one by
         more than both scores may err. Such rows read none."""
-        import numpy
-
         q, k = (doubles(problem.tensors[name]).astype(numpy.float32) for name in "qk")
         batch, tokens, heads, K = q.shape
         count = -(-tokens // self.width)

@@ -1,6 +1,9 @@
 """Definitions of flashinfer-bench whose keys lie in pages: grouped heads, latent keys, and latent keys that every row has a list of."""
+import numpy
+
+from .._arrays import bits, tensor_of
 from .._native import InputError
-from .tasks import Argument, FlashInferBench, in_full_caches, reshaped, scale_of, tensor_of
+from .tasks import Argument, FlashInferBench, in_full_caches, reshaped, scale_of
 
 LATENT = {"q_nope", "q_pe", "ckv_cache", "kpe_cache", "sm_scale"}
 PAGES = {"kv_indptr", "kv_indices", "kv_last_page_len"}
@@ -62,8 +65,6 @@ class Paged(FlashInferBench):
 
     def draw(self, seed, shape=None):
         """A case whose sequences are as long as its shape says, so that all calls have the same shapes."""
-        import numpy
-
         problem, tensors = super().draw(seed, shape), {}
         if not self.lists:
             keys, (batch, queries) = int((shape or self.shape)[1].partition("/")[2]), problem.tensors["q"][1][:2]
@@ -77,8 +78,6 @@ class Paged(FlashInferBench):
 
     def made(self, problem):
         """{name in the definition: tensor, or number}."""
-        import numpy
-
         batch, queries, heads, K = problem.tensors["q"][1]
         k = problem.tensors["k"]
         made = {"q": reshaped(problem.tensors["q"], batch * queries, heads, K), "k_cache": k, "v_cache": problem.tensors.get("v")}
@@ -115,8 +114,5 @@ class Paged(FlashInferBench):
 
 def cut(tensor, at):
     """The first channels, and the others."""
-    import numpy
-
-    dtype, shape, data = tensor
-    a = numpy.frombuffer(bytes(data), f"u{len(data) // numpy.prod(shape)}").reshape(shape)
-    return [(dtype, part.shape, part.tobytes()) for part in (a[..., :at], a[..., at:])]
+    a = bits(tensor)
+    return [(tensor[0], part.shape, part.tobytes()) for part in (a[..., :at], a[..., at:])]

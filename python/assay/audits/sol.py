@@ -1,6 +1,6 @@
 """SOL-ExecBench's 043_mamba_chunk_scan_with_segsum; its other tasks that are attention are definitions of flashinfer-bench."""
-from .._arrays import doubles, precision_named
-from .tasks import STORED, Argument, FlashInferBench, tensor_of, transposed
+from .._arrays import PRECISIONS, doubles, precision_named, tensor_of, transposed
+from .tasks import Argument, FlashInferBench
 
 SCAN = "mamba_chunk_scan_with_segsum"
 NAMES = {"hidden_states": "v", "A": "log_decay", "B": "k", "C": "q", "D": "skip", "initial_states": "initial_state"}
@@ -39,5 +39,5 @@ class ChunkScan(FlashInferBench):
     def given(self, problem):
         batch, tokens, heads, dim = problem.tensors["v"][1]
         shapes = {"o": (batch, tokens, heads * dim), "final_state": (batch, heads, dim, problem.tensors["q"][1][3])}
-        dtypes = [STORED[precision_named(field["dtype"])] for field in self.definition["outputs"].values()]
+        dtypes = [PRECISIONS[precision_named(field["dtype"])] for field in self.definition["outputs"].values()]
         return [(name, dtype, shapes[name]) for name, dtype in zip(self.outputs, dtypes)]

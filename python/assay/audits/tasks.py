@@ -5,7 +5,9 @@ import math
 import os
 import pathlib
 
-from .._arrays import PLAIN, SIZES, doubles, numpy_array, precision_named
+import numpy
+
+from .._arrays import PRECISIONS, doubles, precision_named, tensor_of, transposed
 from .._calls import left_in_place, stored_as
 from .._cases import Case, case, facts_of, shape_text
 from .._kernels import SCALES, as_number
@@ -14,31 +16,6 @@ from .fields import FROM_FIB, fib_numbers
 
 # What a definition says one dtype of.
 ROUNDED = ("q", "k", "v", "q_nope", "q_pe", "k_cache", "v_cache", "ckv_cache", "kpe_cache", "hidden_states", "A", "B", "C", "D", "initial_states")
-STORED = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "fp64": "F64", "tf32": "F32", "e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
-
-
-def tensor_of(a, dtype):
-    """NumPy's numbers, rounded to nearest, as (dtype, shape, bytes)."""
-    import numpy
-
-    a = numpy.ascontiguousarray(a)
-    if dtype == "BF16":
-        bits = a.astype(numpy.float32).view(numpy.uint32)
-        a = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
-    elif dtype in ("I32", "I64"):
-        a = a.astype({"I32": numpy.int32, "I64": numpy.int64}[dtype])
-    else:
-        a = a.astype(PLAIN[dtype]) if dtype in PLAIN else a.astype(numpy_array((dtype, (0,), b"")).dtype)
-    return dtype, a.shape, a.tobytes()
-
-
-def transposed(tensor, *axes):
-    """The tensor with its axes in that order, bit for bit."""
-    import numpy
-
-    dtype, shape, data = tensor
-    a = numpy.frombuffer(bytes(data), f"u{SIZES[dtype]}").reshape(shape).transpose(axes)
-    return dtype, a.shape, a.tobytes()
 
 
 def reshaped(tensor, *shape):
@@ -72,7 +49,7 @@ class Task:
         for name in self.out:
             if name not in self.outputs:
                 raise InputError(f"out: {name}: the candidate answers {', '.join(filter(None, self.outputs))}")
-        self.dtypes = {name: STORED[precision_named(x)] for name, x in (dtypes or {}).items()}
+        self.dtypes = {name: PRECISIONS[precision_named(x)] for name, x in (dtypes or {}).items()}
         self.title = f"{self.mechanism} {','.join(self.shape)} {self.precision}"
 
     def another_shape(self, rng):
@@ -235,8 +212,7 @@ class FlashInferBench(Task):
         if state is not None:
             n, h, k, v = state[1]
             shapes["new_state"] = shapes["final_state"] = (n, h, k, v) if "k_first" in self.definition["name"] else (n, h, v, k)
-        stored = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
-        return [(ours, stored[field["dtype"]], shapes[name]) for ours, (name, field) in zip(self.outputs, self.definition["outputs"].items())]
+        return [(ours, PRECISIONS[precision_named(field["dtype"])], shapes[name]) for ours, (name, field) in zip(self.outputs, self.definition["outputs"].items())]
 
     def ours(self, name, tensor, problem):
         if name == "final_state":
@@ -339,8 +315,6 @@ def with_axes(numbers, axes, path):
 
 def in_full_caches(problem, seed, tensors=()):
     """The case with ordinary numbers where no sequence has keys, as benchmarks have them, and with these tensors."""
-    import numpy
-
     made, rng = dict(problem.tensors), numpy.random.default_rng(seed)
     for name in ("k", "v"):
         if name in made:
