@@ -4,7 +4,7 @@ import importlib
 import signal
 import sys
 
-OWN = {"audit": ".audits.command:main", "demo": "._demo:main", **{verb: f"._commands:{verb}" for verb in ("choose", "invariance", "pair")}}
+OWN = {"demo": "._demo:main", **{verb: f"._commands:{verb}" for verb in ("audit", "choose", "invariance", "pair")}}
 
 
 def main(args=None):

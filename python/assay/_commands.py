@@ -1,4 +1,4 @@
-"""`assay choose`, `assay invariance` and `assay pair` from a shell. Exit code 0: as required; 1: not; 2: bad use."""
+"""`assay audit`, `assay choose`, `assay invariance` and `assay pair` from a shell. Exit code 0: as required; 1: not; 2: bad use."""
 import argparse
 import json
 import pathlib
@@ -9,12 +9,12 @@ from ._cases import ANSWER, CASE, case, load
 from ._native import InputError
 
 
-def parser(verb, about, page="invariance"):
+def parser(verb, about, page="guides/invariance", seed="of a mechanism's numbers (0)"):
     """The parser with the options of all these verbs."""
-    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/guides/{page}.md).")
+    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/{page}.md).")
     p.add_argument("--shape", help="of a mechanism: B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
     p.add_argument("--precision", default="bf16", help="of q, k and v of a mechanism (bf16)")
-    p.add_argument("--seed", type=int, default=0, help="of a mechanism's numbers (0)")
+    p.add_argument("--seed", type=int, default=0, help=seed)
     p.add_argument("--rename", action="append", default=[], metavar="OURS=THEIRS", help="what the kernel calls an input")
     p.add_argument("--contract", help="that decides")
     p.add_argument("--arrays", choices=("numpy", "torch", "jax"))
@@ -28,36 +28,6 @@ def with_outputs(p):
     p.add_argument("--outputs", help="what it returns, in order: o,final_state")
     p.add_argument("--out", help="outputs that are arguments, which it writes into: o")
     p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
-    return p
-
-
-def of_choose():
-    p = parser("choose", "Whether a top-k, a choice of blocks or of experts is one that a right kernel may make", "choices")
-    p.add_argument("case", help="a case file, or a mechanism whose output are scores (with --shape)")
-    p.add_argument("chosen", nargs="?", help="a safetensors file with chosen, -1 for none, and perhaps length")
-    p.add_argument("--kernel", help="file.py:function or module:function that chooses, in place of the file")
-    p.add_argument("--mechanism", help="the program of a case file, where that is Python")
-    p.add_argument("-k", type=int, help="how many there should be (as many as chosen is wide)")
-    p.add_argument("--scores", metavar="PRECISION", help="of the scores' products and sums (fp32)")
-    return p
-
-
-def of_invariance():
-    p = with_outputs(parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked"))
-    p.add_argument("case", help="a case file, or a mechanism (with --shape)")
-    p.add_argument("--kernel", required=True, help="file.py:function or module:function")
-    p.add_argument("--require", choices=("bits", "right"), default="right", help="of every way: the same bits, or a right answer (right)")
-    p.add_argument("--ways", help="these alone: batch size,padding")
-    return p
-
-
-def of_pair():
-    p = with_outputs(parser("pair", "Two kernels, each against the truth, and how far they are apart"))
-    p.add_argument("a", help="file.py:function, module:function, an answer file, or a folder that assay.capture has written")
-    p.add_argument("b", help="the same")
-    p.add_argument("--case", help="a case file, or a mechanism (with --shape); without, that of A's folder")
-    p.add_argument("--logits", metavar="TENSOR", help="whose last axis are logits: o")
-    p.add_argument("--head", metavar="FILE.npy", help="[channels, vocabulary]: what makes logits of it")
     return p
 
 
@@ -119,21 +89,78 @@ def head_of(path):
 
 
 def shared(options):
-    """The settings of the kernel's calls that both verbs hand on."""
+    """The settings of the kernel's calls."""
     outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
     return {"outputs": outputs or None, "out": out, "inplace": inplace, **called(options)}
 
 
 def called(options):
     """How a kernel is called."""
-    from .audits.command import pairs
-
     return {"rename": pairs(options.rename, "rename"), "arrays": options.arrays, "device": options.device, "raises": False}
+
+
+def pairs(words, flag, convert=lambda x: x):
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        try:
+            if not equals or not name:
+                raise ValueError
+            found[name] = convert(value)
+        except ValueError:
+            raise InputError(f"{flag}: expected NAME=VALUE, got {word}") from None
+    return found
+
+
+def setting(word):
+    """A count, a switch, a number, or a word."""
+    if word in ("true", "false"):
+        return word == "true"
+    for convert in (int, float):
+        try:
+            return convert(word)
+        except ValueError:
+            pass
+    return word
+
+
+def audit(args):
+    """`assay audit`."""
+    p = with_outputs(parser("audit", "Whether a candidate computes its task, or what passes for it", "audit", "makes the audit the same again"))
+    p.add_argument("task", help="a mechanism (with --shape), a definition of flashinfer-bench or SOL-ExecBench (.json), or a KernelBench task (.py)")
+    p.add_argument("candidate", help="file.py:function, module:function, a file of KernelBench (its ModelNew), or a solution of a definition (.json)")
+    p.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a setting of the mechanism")
+    p.add_argument("--axis", action="append", default=[], metavar="NAME=N", help="a size of a task; workload=N: sizes of line N of workload.jsonl")
+    p.add_argument("--again", type=int, default=100, metavar="N", help="calls more on one of the inputs (100)")
+    p.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for one step (600)")
+    p.set_defaults(seed=None)
+    options = p.parse_args(args)
+
+    def asked():
+        from .audits.audit import audit as ask
+
+        task, how = options.task, shared(options)
+        own = {name: how.pop(name) for name in ("outputs", "out", "inplace", "rename")}
+        if not task.endswith((".json", ".py")):
+            if not options.shape:
+                raise InputError("shape: a mechanism needs --shape B,T,H,K")
+            task = {"mechanism": task, "shape": options.shape, "dtype": options.precision, **own, **pairs(options.param, "param", setting)}
+        return ask(task, options.candidate, options.contract, again=options.again, timeout=options.timeout, seed=options.seed,
+                   axes=pairs(options.axis, "axis", int), **how)  # fmt: skip
+
+    return said(asked, options.format)
 
 
 def choose(args):
     """`assay choose`."""
-    options = of_choose().parse_args(args)
+    p = parser("choose", "Whether a top-k, a choice of blocks or of experts is one that a right kernel may make", "guides/choices")
+    p.add_argument("case", help="a case file, or a mechanism whose output are scores (with --shape)")
+    p.add_argument("chosen", nargs="?", help="a safetensors file with chosen, -1 for none, and perhaps length")
+    p.add_argument("--kernel", help="file.py:function or module:function that chooses, in place of the file")
+    p.add_argument("--mechanism", help="the program of a case file, where that is Python")
+    p.add_argument("-k", type=int, help="how many there should be (as many as chosen is wide)")
+    p.add_argument("--scores", metavar="PRECISION", help="of the scores' products and sums (fp32)")
+    options = p.parse_args(args)
 
     def asked():
         from ._choices import check_choice
@@ -162,7 +189,12 @@ def choice_of(path):
 
 def invariance(args):
     """`assay invariance`."""
-    options = of_invariance().parse_args(args)
+    p = with_outputs(parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked"))
+    p.add_argument("case", help="a case file, or a mechanism (with --shape)")
+    p.add_argument("--kernel", required=True, help="file.py:function or module:function")
+    p.add_argument("--require", choices=("bits", "right"), default="right", help="of every way: the same bits, or a right answer (right)")
+    p.add_argument("--ways", help="these alone: batch size,padding")
+    options = p.parse_args(args)
 
     def asked():
         from ._invariance import invariance as ask
@@ -177,7 +209,13 @@ def invariance(args):
 
 def pair(args):
     """`assay pair`."""
-    options = of_pair().parse_args(args)
+    p = with_outputs(parser("pair", "Two kernels, each against the truth, and how far they are apart"))
+    p.add_argument("a", help="file.py:function, module:function, an answer file, or a folder that assay.capture has written")
+    p.add_argument("b", help="the same")
+    p.add_argument("--case", help="a case file, or a mechanism (with --shape); without, that of A's folder")
+    p.add_argument("--logits", metavar="TENSOR", help="whose last axis are logits: o")
+    p.add_argument("--head", metavar="FILE.npy", help="[channels, vocabulary]: what makes logits of it")
+    options = p.parse_args(args)
 
     def asked():
         from ._pairs import pair as judge_both
