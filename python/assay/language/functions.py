@@ -1,4 +1,6 @@
 """The words of the language. Each takes traced arrays while a mechanism is read, and numpy's or torch's arrays when it runs."""
+import functools
+
 from . import arrays
 from .canonical import canonical_block
 from .errors import MechanismError, shown
@@ -11,39 +13,24 @@ def traced(*xs):
     return tracing() and (any(map(is_traced, xs)) or not any(hasattr(x, "shape") for x in xs))
 
 
-def exp(x):
-    """e to the x; exp(-inf) is 0."""
-    return elementwise("exp", number_type(x)) if traced(x) else arrays.unary("exp", x)
+def unary(name, words):
+    """The word of that name for an operation on real numbers."""
+
+    def word(x):
+        return elementwise(name, number_type(x)) if traced(x) else on_arrays(x)
+
+    on_arrays = getattr(arrays, name, functools.partial(arrays.unary, name))
+    word.__name__, word.__doc__ = name, words
+    return word
 
 
-def log(x):
-    """The natural logarithm; log(0) is -inf."""
-    return elementwise("log", number_type(x)) if traced(x) else arrays.unary("log", x)
-
-
-def sqrt(x):
-    """The square root."""
-    return elementwise("sqrt", number_type(x)) if traced(x) else arrays.unary("sqrt", x)
-
-
-def tanh(x):
-    """The hyperbolic tangent."""
-    return elementwise("tanh", number_type(x)) if traced(x) else arrays.unary("tanh", x)
-
-
-def sigmoid(x):
-    """1 / (1 + exp(-x))."""
-    return elementwise("sigmoid", number_type(x)) if traced(x) else arrays.sigmoid(x)
-
-
-def softplus(x):
-    """log(1 + exp(x))."""
-    return elementwise("softplus", number_type(x)) if traced(x) else arrays.softplus(x)
-
-
-def detach(x):
-    """x, but a constant to gradients."""
-    return elementwise("detach", number_type(x)) if traced(x) else arrays.detach(x)
+exp = unary("exp", "e to the x; exp(-inf) is 0.")
+log = unary("log", "The natural logarithm; log(0) is -inf.")
+sqrt = unary("sqrt", "The square root.")
+tanh = unary("tanh", "The hyperbolic tangent.")
+sigmoid = unary("sigmoid", "1 / (1 + exp(-x)).")
+softplus = unary("softplus", "log(1 + exp(x)).")
+detach = unary("detach", "x, but a constant to gradients.")
 
 
 def round(x, site):

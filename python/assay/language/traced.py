@@ -101,35 +101,16 @@ class Value:
             raise MechanismError(f"pow: the exponent {n!r} is no integer: use sqrt(x), or exp(y * log(x))")
         return elementwise("pow", number_type(self), integer(n) if type(n) is int else n)
 
-    def __rpow__(self, base):
-        return elementwise("pow", base, self)
-
-    def __neg__(self):
-        return elementwise("neg", self)
-
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        return elementwise("abs", number_type(self))
-
-    def __invert__(self):
-        return elementwise("not", self)
-
-    def __ne__(self, other):
-        return ~(self == other)
-
-    def __gt__(self, other):
-        return elementwise("lt", beside(other, self), self)
-
-    def __ge__(self, other):
-        return elementwise("le", beside(other, self), self)
-
-    def __truediv__(self, other):
-        return elementwise("div", number_type(self), number_type(other))
-
-    def __rtruediv__(self, other):
-        return elementwise("div", other, number_type(self))
+    __rpow__ = lambda self, base: elementwise("pow", base, self)
+    __neg__ = lambda self: elementwise("neg", self)
+    __pos__ = lambda self: self
+    __abs__ = lambda self: elementwise("abs", number_type(self))
+    __invert__ = lambda self: elementwise("not", self)
+    __ne__ = lambda self, other: ~(self == other)
+    __gt__ = lambda self, other: elementwise("lt", beside(other, self), self)
+    __ge__ = lambda self, other: elementwise("le", beside(other, self), self)
+    __truediv__ = lambda self, other: elementwise("div", number_type(self), number_type(other))
+    __rtruediv__ = lambda self, other: elementwise("div", other, number_type(self))
 
 
 def matmul(a, b):
@@ -140,13 +121,13 @@ def matmul(a, b):
     return emit("contract", a, b, spec=f"{left},{right}->{left[:-1]}{right[1:]}")
 
 
-def add_operator(name, op, reflected):
-    setattr(Value, f"__{name}__", lambda a, b: elementwise(op, a, beside(b, a)))
-    if reflected:
-        setattr(Value, f"__r{name}__", lambda a, b: elementwise(op, beside(b, a), a))
+def add_operator(op, names):
+    setattr(Value, names[0], lambda a, b: elementwise(op, a, beside(b, a)))
+    for reflected in names[1:]:
+        setattr(Value, reflected, lambda a, b: elementwise(op, beside(b, a), a))
 
 
 for operation in ("add", "sub", "mul", "and", "or"):
-    add_operator(operation, operation, True)
+    add_operator(operation, (f"__{operation}__", f"__r{operation}__"))
 for operation in ("lt", "le", "eq"):
-    add_operator(operation, operation, False)
+    add_operator(operation, (f"__{operation}__",))
