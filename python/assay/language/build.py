@@ -1,7 +1,6 @@
 """Appending nodes to a block."""
 import json
 
-from .errors import MechanismError
 from .infer import infer
 from .program import Block, Node
 
@@ -28,9 +27,6 @@ class Builder:
     def append(self, op, args, attrs):
         """One more node, whatever it repeats; its value's number. MechanismError where the operation does not fit."""
         block = self.block
-        for v in args:
-            if v < 0 or block.node(v) is None and v >= len(block.params):
-                raise MechanismError(f"there is no value {v} yet")
         block.nodes.append(Node(op, tuple(args), attrs, infer(op, [block.type(v) for v in args], attrs)))
         return block.first_node() + len(block.nodes) - 1
 

@@ -1,19 +1,16 @@
-"""The 40 operations: what each takes, and the type of what it gives. `infer` is the only judge of a node."""
-import fractions
+"""The 40 operations: the type of what each gives, and what a mechanism can ask of it in vain. Of files the core is the judge."""
 import re
 
 from .errors import MechanismError, shown
-from .program import MAX_AXES, NAME, Block, Type, is_axis
+from .program import MAX_AXES, NAME, Type, is_axis
 
 UNARY = ("neg", "exp", "log", "sqrt", "tanh", "sigmoid", "softplus", "abs", "detach", "round")
 BINARY = ("add", "sub", "mul", "div", "max")
 COMPARE = ("lt", "le", "eq")
 LOGIC = ("and", "or")
 ROWS = ("softmax", "logsumexp")
-ARITY = {"const": 0, "int": 0, "size": 0, "iota": 0, "pow": 2, "select": 3, "contract": 2, "solve": 2, "not": 1, "real": 1, "expand": 1}
-ARITY |= {op: 1 for op in UNARY + ("transpose", "index", "shift", "cumsum", "sum", "get")}
-ARITY |= {op: 2 for op in BINARY + COMPARE + LOGIC + ROWS}
-OPS = (*ARITY, "scan")
+OPS = (*UNARY, *BINARY, *COMPARE, *LOGIC, *ROWS, "const", "int", "size", "iota", "pow", "select", "contract", "solve", "not", "real", "expand", "transpose",
+       "index", "shift", "cumsum", "sum", "get", "scan")  # fmt: skip
 SPEC = re.compile("([a-z]*),([a-z]*)->([a-z]*)")
 FRACTION = re.compile(r"-?[0-9]{1,1000}(/[0-9]{1,1000})?")
 
@@ -28,77 +25,43 @@ def is_index(x):
 
 
 def is_literal(x):
-    """A truth value, or a reduced fraction as written: "0", "-1/10"."""
-    return type(x) is bool or isinstance(x, str) and bool(FRACTION.fullmatch(x)) and not x.endswith("/0") and reduced(x)
-
-
-def reduced(x):
-    try:
-        return str(fractions.Fraction(x)) == x
-    except ZeroDivisionError:
-        return False
+    """A truth value, or a fraction of no more digits."""
+    return type(x) is bool or bool(FRACTION.fullmatch(x))
 
 
 def is_integer(x):
     return type(x) is int and abs(x) < 2**63
 
 
-def is_permutation(x):
-    return isinstance(x, (list, tuple)) and all(map(is_index, x)) and sorted(x) == list(range(len(x)))
-
-
 def is_flag(x):
     return type(x) is bool
 
 
-# The attributes of every operation, and the conditions on them.
+# Attributes that a mechanism writes, and the conditions on them.
 ATTRIBUTES = {
     "const": {"value": (is_literal, 'a truth value or a reduced fraction, as in "1/10"')},
     "int": {"value": (is_integer, "an integer of 64 bits")},
     "size": {"axis": (is_axis, "an axis")},
     "iota": {"axis": (is_axis, "an axis")},
-    "expand": {"at": (is_index, "a position"), "size": (is_axis, "an axis")},
-    "transpose": {"perm": (is_permutation, "a permutation, as in [1, 0]")},
-    "index": {"axis": (is_index, "a position"), "i": (is_index, "an index")},
-    "sum": {"axis": (is_index, "a position")},
+    "expand": {"size": (is_axis, "an axis")},
+    "index": {"i": (is_index, "an index")},
     "shift": {"by": (lambda x: type(x) is int and abs(x) < 2**31, "an integer")},
     "cumsum": {"reverse": (is_flag, "true or false")},
     "contract": {"spec": (lambda x: isinstance(x, str) and bool(SPEC.fullmatch(x)), 'of the form "ab,bc->ac"')},
-    "get": {"i": (is_index, "an index")},
     "round": {"site": (lambda x: isinstance(x, str) and bool(NAME.fullmatch(x)), "the name of a site")},
-    "scan": {
-        "carry": (is_index, "a number of states"),
-        "xs": (is_index, "a number of sequences"),
-        "reverse": (is_flag, "true or false"),
-        "body": (lambda x: isinstance(x, Block), "a block"),
-    },
+    "scan": {"reverse": (is_flag, "true or false")},
 }
-# Attributes that are true if they are written.
-OPTIONAL = {"mul": ("absorb",), "div": ("absorb",), "contract": ("absorb",), "solve": ("absorb", "definite")}
 
 
 def infer(op, types, attrs):
     """The type of an operation's value, or MechanismError. types: those of its operands, attrs: its attributes."""
-    need(isinstance(op, str) and op in OPS, f"there is no operation {shown(op)}")
-    check_attributes(op, attrs)
+    for name, (fits, what) in ATTRIBUTES.get(op, {}).items():
+        need(fits(attrs[name]), f"its attribute {name} is {what}, not {shown(attrs[name])}")
     if op == "scan":
         return scan_type(types, attrs)
-    need(len(types) == ARITY[op], f"takes {ARITY[op]} operands, not {len(types)}")
-    need(op == "get" or not any(isinstance(t, tuple) for t in types), "an operand is a scan: get takes its results apart")
     found = RULES[op](*types, **attrs) if op in RULES else elementwise_type(op, types)
     need(isinstance(found, tuple) or len(found.shape) <= MAX_AXES, f"makes a value of more than {MAX_AXES} axes")
     return found
-
-
-def check_attributes(op, attrs):
-    known = ATTRIBUTES.get(op, {})
-    optional = OPTIONAL.get(op, ())
-    for name, (fits, what) in known.items():
-        need(name in attrs, f"its attribute {name} is missing")
-        need(fits(attrs[name]), f"its attribute {name} is {what}, not {shown(attrs[name])}")
-    for name, value in attrs.items():
-        need(name in known or name in optional, f"has no attribute {shown(name)}")
-        need(name in known or value is True, f"its attribute {name} is true if it is written")
 
 
 def listed(types):
@@ -107,7 +70,6 @@ def listed(types):
 
 def elementwise_type(op, t):
     """Operands of the same axes, of the kinds that the operation takes."""
-    need(all(x.shape == t[0].shape for x in t), f"operands have different axes: {listed(t)}")
     kinds = [x.kind for x in t]
     if op in UNARY:
         need(kinds == ["real"] or op == "neg" and kinds == ["int"], f"takes real numbers, not {listed(t)}")
@@ -123,23 +85,13 @@ def elementwise_type(op, t):
         need(kinds[0] == "bool" and t[1] == t[2], f"takes a truth value and two alike, not {listed(t)}")
         return t[1]
     elif op == "real":
-        need(kinds == ["int"], f"converts integers, not {listed(t)}")
         return Type("real", t[0].shape)
     return t[0]
-
-
-def const_type(value):
-    return Type("bool" if type(value) is bool else "real")
 
 
 def expand_type(t, at, size):
     need(at <= len(t.shape), f"[{t}] has no position {at}")
     return Type(t.kind, t.shape[:at] + (size,) + t.shape[at:])
-
-
-def transpose_type(t, perm):
-    need(len(perm) == len(t.shape), f"{list(perm)} is no permutation of the axes of [{t}]")
-    return Type(t.kind, tuple(t.shape[i] for i in perm))
 
 
 def index_type(t, axis, i):
@@ -152,7 +104,6 @@ def index_type(t, axis, i):
 
 def sum_type(t, axis):
     need(t.kind != "bool", f"takes numbers, not [{t}]")
-    need(axis < len(t.shape), f"[{t}] has no axis {axis}")
     return Type(t.kind, t.shape[:axis] + t.shape[axis + 1 :])
 
 
@@ -164,7 +115,6 @@ def along_type(t, **_):
 def rows_type(op):
     def found(s, mask):
         need(s.kind == "real" and mask.kind == "bool", f"takes scores and a mask, not {listed((s, mask))}")
-        need(s.shape == mask.shape, f"scores and mask have different axes: {listed((s, mask))}")
         need(s.shape, "has no axis to sum along")
         return s if op == "softmax" else Type("real", s.shape[:-1])
 
@@ -193,28 +143,13 @@ def solve_type(a, b, definite=False, absorb=False):
     return b
 
 
-def get_type(t, i):
-    need(isinstance(t, tuple), f"takes a scan apart, not [{t}]")
-    need(i < len(t), f"the scan has {len(t)} results, no number {i}")
-    return t[i]
-
-
 def scan_type(t, attrs):
     """The types of a scan's last states and of its rows."""
     carry, xs, body = attrs["carry"], attrs["xs"], attrs["body"]
-    need(not any(isinstance(x, tuple) for x in t), "an operand is a scan: get takes its results apart")
-    need(xs > 0, "needs at least one sequence")
-    need(carry + xs <= len(t), f"has {len(t)} operands for {carry} states and {xs} sequences")
     sequences = t[carry : carry + xs]
-    need(all(x.shape for x in sequences), f"a sequence has a first axis, unlike one of {listed(sequences)}")
     axis = sequences[0].shape[0]
     need(all(x.shape[0] == axis for x in sequences), f"sequences of different first axes: {listed(sequences)}")
-    want = [*t[:carry], *(x.row() for x in sequences), *t[carry + xs :]]
-    need(len(want) == len(body.params), f"the step has {len(body.params)} parameters and gets {len(want)}")
-    for i, (x, y) in enumerate(zip(want, body.params)):
-        need(x == y, f"parameter {i} of the step is [{y}] and gets [{x}]")
     out = [body.type(r) for r in body.results]
-    need(len(out) >= carry, f"the step returns {len(out)} values for {carry} states")
     for enters, leaves in zip(t[:carry], out):
         need(enters == leaves, f"the state enters as [{enters}] and leaves as [{leaves}]")
     rows = [Type(x.kind, (axis, *x.shape)) for x in out[carry:]]
@@ -223,12 +158,12 @@ def scan_type(t, attrs):
 
 
 RULES = {
-    "const": const_type,
+    "const": lambda value: Type("bool" if type(value) is bool else "real"),
     "int": lambda value: Type("int"),
     "size": lambda axis: Type("int"),
     "iota": lambda axis: Type("int", (axis,)),
     "expand": expand_type,
-    "transpose": transpose_type,
+    "transpose": lambda t, perm: Type(t.kind, tuple(t.shape[i] for i in perm)),
     "index": index_type,
     "sum": sum_type,
     "shift": along_type,
@@ -237,5 +172,5 @@ RULES = {
     "solve": solve_type,
     "softmax": rows_type("softmax"),
     "logsumexp": rows_type("logsumexp"),
-    "get": get_type,
+    "get": lambda t, i: t[i],
 }

@@ -45,10 +45,6 @@ class Type:
             raise MechanismError(f"a type has at most {MAX_AXES} axes, not {len(axes)}")
         return Type(words[0], axes)
 
-    def row(self):
-        """The type of one row along the first axis."""
-        return Type(self.kind, self.shape[1:])
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Node:
