@@ -6,11 +6,12 @@
     model_table.py --tool ASSAY_LAB --write          writes records/model-programs.md
     model_table.py --tool ASSAY_LAB --check          measures a few rows again and compares them with the page
 """
-import argparse
 import csv
 import pathlib
 import subprocess
 import sys
+
+import program_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE, PROGRAMS, FORMS = ROOT / "records/model-programs.md", ROOT / "mechanisms/json", ROOT / "mechanisms/forms/json"
@@ -49,28 +50,5 @@ def summary(lines):
     return f"{tensors} tensors: {passed} PASS, {undecided} UNDECIDED, {failed} FAIL.\n\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
-    options = parser.parse_args()
-    if options.check:
-        page = PAGE.read_text().splitlines()
-        on_page = {line.split("|")[1].strip() for line in page if line.startswith("| ")} - {"program", "---"}
-        missing = sorted(set(LISTED) ^ on_page)
-        wrong = [r for name in CHECKED for r in rows(options.tool, name) if r not in page]
-        print("\n".join([*(f"{PAGE.name}: {name} has no row, or no program" for name in missing), *(f"now: {r}" for r in wrong)]))
-        return 1 if missing or wrong else 0
-    lines = []
-    for name in options.programs or LISTED:
-        lines += rows(options.tool, name)
-        print(lines[-1], flush=True)
-    if options.write:
-        PAGE.write_text(HEAD + summary(lines) + COLUMNS + "\n".join(lines) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program_table.main(__doc__, PAGE, LISTED, CHECKED, rows, lambda lines: HEAD + summary(lines) + COLUMNS + "\n".join(lines) + "\n"))

@@ -6,12 +6,13 @@ in place of a kernel's, and `assay check --mutants`, which tries every error in 
     power_table.py --tool ASSAY --write          writes records/power.md
     power_table.py --tool ASSAY --check          measures a few rows again and compares them with the page
 """
-import argparse
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+import program_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE, PROGRAMS = ROOT / "records/power.md", ROOT / "mechanisms/json"
@@ -38,20 +39,20 @@ def refusal(ran, folder):
     return ran.stderr.strip().removeprefix("assay: ").replace(f"{folder}/", "")
 
 
-def row(tool, name):
+def rows(tool, name):
     """The program's row, or why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         case, out = pathlib.Path(folder, "case.safetensors"), pathlib.Path(folder, "out.safetensors")
         for arguments in (("case", PROGRAMS / f"{name}.json", "--shape", SHAPE, "-o", case), ("oracle", case, "-o", out)):
             ran = run(tool, *arguments)
             if ran.returncode:
-                return f"| {name} | | | | {refusal(ran, folder)} |"
+                return [f"| {name} | | | | {refusal(ran, folder)} |"]
         ran = run(tool, "check", case, out, "--mutants", "--format", "json", "--no-cache")
         if ran.returncode not in (0, 1):
-            return f"| {name} | | | | {refusal(ran, folder)} |"
+            return [f"| {name} | | | | {refusal(ran, folder)} |"]
         f = json.loads(ran.stdout)["formula"]
     nothing = f["no_change"] if isinstance(f["no_change"], int) else len(f["no_change"])
-    return f"| {name} | {f['mutants'] + nothing} | {f['revealed']} | {len(f['passes'])} | {nothing} |"
+    return [f"| {name} | {f['mutants'] + nothing} | {f['revealed']} | {len(f['passes'])} | {nothing} |"]
 
 
 def names():
@@ -67,28 +68,5 @@ def summary(rows):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
-    options = parser.parse_args()
-    if options.check:
-        page = PAGE.read_text().splitlines()
-        on_page = [line.split("|")[1].strip() for line in page if line.startswith("| ") and not line.startswith("| program")]
-        missing = sorted(set(names()) ^ {name for name in on_page if not name.startswith("---")})
-        wrong = [r for r in (row(options.tool, name) for name in CHECKED) if r not in page]
-        print("\n".join([*(f"records/power.md: {name} has no row, or no program" for name in missing), *(f"now: {r}" for r in wrong)]))
-        return 1 if missing or wrong else 0
-    rows = []
-    for name in options.programs or names():
-        rows.append(row(options.tool, name))
-        print(rows[-1], flush=True)
-    if options.write:
-        PAGE.write_text(HEAD + "\n".join(rows) + "\n" + summary(rows))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program_table.main(__doc__, PAGE, names(), CHECKED, rows, lambda lines: HEAD + "\n".join(lines) + "\n" + summary(lines)))
