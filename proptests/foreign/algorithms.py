@@ -12,10 +12,10 @@ import sys
 
 import numpy as np
 from recordings import ROOT, read_header
-from tape import ROUNDINGS, Tape, by_elimination, by_factors, concatenate, product, solve, stack, substituted, turned
+from tape import ROUNDINGS, Tape, by_factors, concatenate, product, solve, stack, substituted, turned
 
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
-SOLVERS = {"elimination": by_elimination, "factors": by_factors}
+SOLVERS = {"elimination": np.linalg.solve, "factors": by_factors}
 DELTA = ("deltanet", "gated_deltanet", "kda", "comba", "falcon1", "falcon2_lite")
 RECURRENCES = ("linear_attention", "retnet", "mamba2", "gla", *DELTA, "falcon2a")
 ATTENTIONS = ("softmax_attention", "parallax", "lla")

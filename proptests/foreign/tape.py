@@ -158,10 +158,6 @@ def substituted(a, b):
     return x
 
 
-def by_elimination(a, b):
-    return np.linalg.solve(a, b)
-
-
 def by_factors(a, b):
     """a^-1 b from Cholesky's factor."""
     factor = np.linalg.inv(np.linalg.cholesky(a))

@@ -7,6 +7,8 @@ import os
 import subprocess
 import tempfile
 
+from cost import timed
+
 CASES = [
     ("gated_deltanet", "1,1024,4,64", True, ["o", "final_state", "d_q", "d_k", "d_v", "d_beta", "d_log_decay"]),
     ("softmax_attention", "1,1024,4,64", True, ["o", "d_q", "d_k", "d_v"]),
@@ -16,12 +18,10 @@ CASES = [
 
 def seconds(command, cache):
     """Processor time of a command that has to end with exit code 0."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": cache})
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
-    return f"{usage.ru_utime + usage.ru_stime:.1f}"
+    used, _, done = timed(command, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": cache})
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}")
+    return f"{used:.1f}"
 
 
 def main():

@@ -6,19 +6,13 @@ two words, on one thread; the least of some runs, which take turns. Prints the t
 import argparse
 import os
 import pathlib
-import resource
 import subprocess
 import tempfile
 
+from cost import timed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("deltanet", "gated_deltanet", "kda", "mdn", "softmax_attention")
-
-
-def seconds(command):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main():
@@ -37,7 +31,7 @@ def main():
             oracle = [options.tool, "oracle", case, "--tier", "w2", "--threads", "1", "-o", os.path.join(folder, "truth")]
             program = [*oracle, "--mechanism", str(ROOT / "mechanisms/json" / f"{name}.json")]
             for _ in range(options.runs):
-                least = [min(known, seconds(command)) for known, command in zip(least, (oracle, program))]
+                least = [min(known, timed(command, check=True, stdout=subprocess.DEVNULL)[0]) for known, command in zip(least, (oracle, program))]
             print(f"| `{name}` | {least[0]:.2f} | {least[1]:.2f} | {least[1] / least[0]:.1f} |", flush=True)
 
 

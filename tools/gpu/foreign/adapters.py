@@ -3,27 +3,13 @@ import importlib
 import inspect
 
 import torch
-import torch.nn.functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from kernels import sdpa  # of proptests/foreign, which is on the path
+from torch.nn.attention import SDPBackend
 
 
 def fla(module, name):
     """A function of flash-linear-attention."""
     return getattr(importlib.import_module("fla.ops." + module), name)
-
-
-def sdpa(backend):
-    """scaled_dot_product_attention by that backend."""
-
-    def run(case):
-        q, k, v = (case[name].transpose(1, 2) for name in "qkv")
-        with sdpa_kernel([getattr(SDPBackend, backend)]):
-            o = torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, scale=case.scale, is_causal=case.causal, enable_gqa=q.shape[1] != k.shape[1]
-            )
-            return case.answer({"o": o.transpose(1, 2)})
-
-    return run
 
 
 def flex(case):
@@ -103,7 +89,7 @@ def momentum(name):
 
 GATED, DECAY, RATE = {"g": "log_decay", "beta": "beta"}, {"g": "log_decay"}, {"beta": "beta"}
 KERNELS = {  # name: (mechanism, package, function)
-    **{f"sdpa_{b.split('_')[0].lower()}": ("softmax_attention", "torch", sdpa(b))
+    **{f"sdpa_{b.split('_')[0].lower()}": ("softmax_attention", "torch", sdpa(getattr(SDPBackend, b)))
        for b in ("MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")},
     "flex_attention": ("softmax_attention", "torch", flex),
     "fla.parallel_attn": ("softmax_attention", "fla-core", attention("attn", "parallel_attn", "q", "k", "v")),
