@@ -44,12 +44,11 @@ def rows(f, n):
 
 def path_attention(q, k, v, w, beta, log_decay):
     T, K = q.shape
-    one = np.array([[D(int(a == b)) for b in range(K)] for a in range(K)], dtype=object)
 
     def score(i, j):
-        turns = one
+        turns = identity(K)
         for s in range(j + 1, i + 1):
-            turns = turns.dot(one - beta[s] * np.outer(w[s], w[s]))
+            turns = turns.dot(identity(K) - beta[s] * np.outer(w[s], w[s]))
         return (dot(k[j], turns.dot(q[i])) + sum(log_decay[j + 1 : i + 1], ZERO)) / root(K)
 
     return rows(lambda i: mixed(softmax([score(i, j) for j in range(i + 1)]), v), T)
@@ -98,7 +97,7 @@ def hgrn(x, log_decay, initial_state):
 
 
 def preconditioned_kda(q, k, v, beta, log_decay, gain, log_forget, initial_state, initial_squares):
-    S, A, o = initial_state, initial_squares, []
+    S, A, states = initial_state, initial_squares, []
     for t in range(len(q)):
         A = log_forget[t].exp() * A + gain[t] * k[t] ** 2
         r = log(A + D("1e-6")) + D("0.2")
@@ -107,8 +106,8 @@ def preconditioned_kda(q, k, v, beta, log_decay, gain, log_forget, initial_state
         # (1 - beta k' k^T) diag(decay) S + beta k' v^T
         S = np.array([x * row for x, row in zip(decay, S)], dtype=object)
         S = S - beta[t] * np.outer(key, k[t]).dot(S) + beta[t] * np.outer(key, v[t])
-        o.append(q[t].dot(S) / root(q.shape[1]))
-    return {"o": np.array(o), "final_state": S, "final_squares": A}
+        states.append(S)
+    return read(states, q) | {"final_squares": A}
 
 
 def wall_attention(q, k, v, log_decay, window):
@@ -188,17 +187,21 @@ def slstm(z, i, f, o, rz, ri, rf, ro):
     return {"h": np.array(found)}
 
 
-def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state, initial_key, initial_value):
-    """Every state as a sum over what was written, each turned and decayed by all steps since."""
-    T, K = len(q), q.shape[2]
+def turns(cosine, sine, log_decay):
+    """The function that turns and decays [2, K, V] by the steps first .. last."""
 
     def turned(x, first, last):
-        """[2, K, V] through the steps first .. last."""
         for s in range(first, last + 1):
             c, n, a = cosine[s][:, None], sine[s][:, None], log_decay[s].exp()
             x = np.array([a * (c * x[0] - n * x[1]), a * (n * x[0] + c * x[1])])
         return x
 
+    return turned
+
+
+def mamba3(q, k, v, log_decay, dt, part, cosine, sine, initial_state, initial_key, initial_value):
+    """Every state as a sum over what was written, each turned and decayed by all steps since."""
+    T, K, turned = len(q), q.shape[2], turns(cosine, sine, log_decay)
     write = lambda key, value: np.array([np.outer(key[n], value) for n in (0, 1)])
 
     def state(t):
@@ -521,12 +524,7 @@ def cyclic_attention(q, k, v, beta, log_decay, cosine, sine, even, odd, initial_
     """Both memories as sums over what was written, each write aged by all steps since."""
     slots, frequencies = even.shape
     newest = np.array([root(D(min(n, 1) + 1) / slots) for n in range(frequencies)], dtype=object)
-
-    def aged(x, first, last):
-        for t in range(first, last + 1):
-            c, n, a = cosine[t][:, None], sine[t][:, None], log_decay[t].exp()
-            x = np.array([a * (c * x[0] - n * x[1]), a * (n * x[0] + c * x[1])])
-        return x
+    aged = turns(cosine, sine, log_decay)
 
     def memory(initial, x, t):
         write = lambda j: np.array([np.outer(beta[j] * newest, x[j]), zeros(frequencies, x.shape[1])])
