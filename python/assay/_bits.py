@@ -1,5 +1,5 @@
 """Tensors that must keep their bits: inputs, a second run, and a sequence of the batch alone."""
-from ._arrays import differs, first_difference, same_bytes
+from ._arrays import bits, differs, first_difference, same_bytes
 from ._cases import facts_of
 from ._native import InputError
 
@@ -49,12 +49,8 @@ def batch_of(case):
 
 def sequence_of(tensor, b):
     """Sequence b of a tensor [B, ...], as [1, ...]; a number is of every sequence."""
-    dtype, shape, data = tensor
-    if not shape:
-        return tensor
-    data = memoryview(data).cast("B")
-    size = data.nbytes // shape[0]
-    return dtype, (1, *shape[1:]), bytes(data[b * size : (b + 1) * size])
+    dtype, shape, _ = tensor
+    return (dtype, (1, *shape[1:]), bits(tensor)[b].tobytes()) if shape else tensor
 
 
 def alone(case, b):

@@ -5,7 +5,7 @@ import os
 import re
 
 from . import _native, _programs
-from ._arrays import array, framework_of, precision_named, stored
+from ._arrays import array, bits, framework_of, precision_named, stored
 from ._native import InputError
 
 # Names of a report's files, also in messages until they are saved.
@@ -76,6 +76,8 @@ class Case:
     case["q"] is an array of the case's framework on its device; cotangents are d_o, d_final_state, ....
     """
 
+    raw = None  # gates that a definition gives in place of log_decay and beta (assay.audit)
+
     def __init__(self, tensors, metadata, *, arrays=None, device=None, origin=""):
         self.tensors, self.metadata = dict(tensors), dict(metadata)
         self.arrays, self.device, self.origin = arrays, device, origin
@@ -114,7 +116,9 @@ class Case:
     def _changed(self, tensors, origin, **metadata):
         """The case with other tensors: it is no longer what `assay case` made."""
         metadata = {key: x for key, x in self.metadata.items() if key not in ("generator", "sha256")} | metadata
-        return Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
+        found = Case(tensors, metadata, arrays=self.arrays, device=self.device, origin=origin)
+        found.raw = self.raw
+        return found
 
     def forward(self):
         """The case without cotangents, which asks for the same outputs."""
@@ -144,9 +148,8 @@ class Case:
             dtype, shape, data = tensors.get(name) or self.array(name)
             if self.layout != "bthd" or shape[:3] != self.tensors["q"][1][:3] or heads < 1 or shape[2] % heads:
                 raise InputError(f"{name}: expected [B, T, H, ...] with as many heads as q, a multiple of {heads}, got {list(shape)}")
-            group, size = shape[2] // heads, memoryview(data).nbytes // (shape[0] * shape[1] * shape[2])
-            rows = [bytes(memoryview(data).cast("B")[i : i + size]) for i in range(0, memoryview(data).nbytes, group * size)]
-            tensors[name] = dtype, (*shape[:2], heads, *shape[3:]), b"".join(rows)
+            rows = bits((dtype, shape, data))[:, :, :: shape[2] // heads]
+            tensors[name] = dtype, rows.shape, rows.tobytes()
         return self._changed(tensors, f"{self.origin}.sharing({', '.join(map(repr, (heads, *names)))})" if self.origin else "")
 
     @property

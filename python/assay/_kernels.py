@@ -230,17 +230,20 @@ def run_jax(case, call, gradients):
 
 # As bytes: NaN in every format, and an ordinary number in every format.
 NOT_A_NUMBER, A_NUMBER = 0xFF, 0x3F
-POISON_BOUND = 1 << 30
+
+
+def twice(sizes, bound):
+    """Each size twice, the smallest first, as far as all fit."""
+    found = []
+    for size in sorted(sizes):
+        found += [size, size] if sum(found) + 2 * size <= bound else []
+    return found
 
 
 def poison(framework, device, case, byte):
     """Fills memory that the kernel is likely to get next: blocks as large as the case's tensors, written and given back."""
     counts = {math.prod(shape) for _, shape, _ in case.tensors.values()}
-    sizes, left = [], POISON_BOUND
-    for size in sorted({max(1, n * width) for n in counts for width in (1, 2, 4, 8)}):
-        if 2 * size <= left:
-            sizes += [size, size]
-            left -= 2 * size
+    sizes = twice({max(1, n * width) for n in counts for width in (1, 2, 4, 8)}, 1 << 30)
     if framework == "torch":
         import torch
 

@@ -22,16 +22,11 @@ def run(cases, kernel, contract=None, *, executor=None, shard=None, **how):
     first, every = share_of(shard)
     work = functools.partial(page_of, kernel=kernel, contract=contract, how=how)
     chosen = cases[first::every]
-    pages = list(map(work, chosen) if executor is None else executor_map(executor, work, chosen))
+    pages = [work(one) for one in chosen] if executor is None else [call.result() for call in [executor.submit(work, one) for one in chosen]]
     if every > 1:
         for page in pages:
             page["shard"] = f"{first + 1}/{every}"
     return pages
-
-
-def executor_map(executor, work, chosen):
-    futures = [executor.submit(work, one) for one in chosen]
-    return [future.result() for future in futures]
 
 
 def share_of(shard):

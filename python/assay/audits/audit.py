@@ -170,7 +170,7 @@ def one_changed(problem, other, third, rng):
     of the third's. So what is kept by some inputs, or by a part of each, is not right, for the last call alone neither."""
     alike = lambda name: problem.tensors[name][:2] == other.tensors[name][:2] == third.tensors[name][:2]
     names = [name for name in problem.inputs if problem.tensors[name][0] in TORCH and alike(name)]
-    gates = [name for name in names if hasattr(problem, "raw") and name in ("log_decay", "beta")]  # of raw gates, which are given in their place
+    gates = [name for name in names if problem.raw and name in ("log_decay", "beta")]  # of raw gates, which are given in their place
     alone = [name for name in names if name not in gates]
     batch, _, heads = problem.tensors["q"][1][:3]
     pairs = [(b, h) for b in range(batch) for h in range(heads)]
@@ -178,20 +178,17 @@ def one_changed(problem, other, third, rng):
     for some in (whole, alone, pairs):
         rng.shuffle(some)
     for called, some in whole:
-        raw = other.raw if some is gates else getattr(problem, "raw", None)
-        problem = changed(problem, {name: other.tensors[name] for name in some}, f"another {called}", raw)
+        problem = changed(problem, {name: other.tensors[name] for name in some}, f"another {called}")
+        problem.raw = other.raw if some is gates else problem.raw
         yield f"another {called}", problem
     for i, name in enumerate(alone):
         tensor = one_row(name, problem.tensors[name], third.tensors[name], pairs[i % len(pairs)], rng)
-        problem = changed(problem, {name: tensor}, f"one row of {name}", getattr(problem, "raw", None))
+        problem = changed(problem, {name: tensor}, f"one row of {name}")
         yield f"one row of {name}", problem
 
 
-def changed(problem, tensors, what, raw):
-    found = problem._changed({**problem.tensors, **tensors}, f"as before, {what}")
-    if raw is not None:
-        found.raw = raw
-    return found
+def changed(problem, tensors, what):
+    return problem._changed({**problem.tensors, **tensors}, f"as before, {what}")
 
 
 def one_row(name, tensor, other, pair, rng):
@@ -222,7 +219,7 @@ def permuted(problem, rng):
 
     tensors = {name: moved(x) if name in per_token else x for name, x in problem.tensors.items()}
     again = problem._changed(tensors, f"{problem.origin}, its inner tokens in another order")
-    if hasattr(problem, "raw"):
+    if problem.raw:
         again.raw = {name: moved(x) if name in ("a", "b") else x for name, x in problem.raw.items()}
     return again
 

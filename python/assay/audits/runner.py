@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+from .._kernels import A_NUMBER, NOT_A_NUMBER, twice
 from .._native import InputError
 
 CHILD = pathlib.Path(__file__).with_name("child.py")
@@ -166,9 +167,7 @@ def unpacked(path, folder):
     return f"{pathlib.Path(folder, file).resolve()}:{name}", bool(spec.get("destination_passing_style", True))
 
 
-# NaN in every format, and an ordinary number in every format.
-POISONS = {"nan": 0xFF, "number": 0x3F}
-POISON_BOUND = 1 << 28
+POISONS = {"nan": NOT_A_NUMBER, "number": A_NUMBER}
 
 
 def message_of(task, problem, *, destinations=False, reuse=False, padded=False, poison="nan", again=0, pause=0.02, seconds=60.0, arrays="numpy"):
@@ -207,10 +206,5 @@ def message_of(task, problem, *, destinations=False, reuse=False, padded=False, 
     ]
     names = [entry["name"] for entry in arguments]
     message["inplace"] = {names.index(task.rename.get(ours, ours)): task.outputs.index(left) for ours, left in task.left(problem).items()}
-    total, bounded = 0, []
-    for size in sorted(sizes):
-        total += 2 * size
-        if total <= POISON_BOUND:
-            bounded += [size, size]
-    message["poison"] = {"sizes": bounded, "byte": POISONS[poison]}
+    message["poison"] = {"sizes": twice(sizes, 1 << 28), "byte": POISONS[poison]}
     return message, b"".join(blob)

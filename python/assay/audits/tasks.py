@@ -83,8 +83,6 @@ class Task:
             return None
         number = as_number(problem.params[name]) * rng.choice((0.5, 0.75, 1.25, 1.5))
         changed = problem._changed(problem.tensors, f"{problem.origin}, {name} {number:g}", params=json.dumps({**problem.params, name: repr(number)}))
-        if hasattr(problem, "raw"):
-            changed.raw = problem.raw
         told = [[argument.value for argument in self.arguments(one) if argument.tensor is None] for one in (problem, changed)]
         return changed if told[0] != told[1] else None
 
@@ -189,10 +187,10 @@ class FlashInferBench(Task):
     def draw(self, seed, shape=None):
         problem = super().draw(seed, shape)
         if "A_log" in self.definition["inputs"]:
-            self.raw, ours = fib_numbers(problem, self.definition["inputs"], seed)
+            raw, ours = fib_numbers(problem, self.definition["inputs"], seed)
             tensors = {**problem.tensors, **{name: tensor_of(a, "F32") for name, a in ours.items()}}
             problem = problem._changed(tensors, f"{problem.origin} with log_decay and beta from A_log, a, dt_bias and b")
-            problem.raw = self.raw
+            problem.raw = raw
         return problem
 
     def arguments(self, problem):
