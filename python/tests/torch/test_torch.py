@@ -36,12 +36,23 @@ def math_attention(*args, **kwargs):
         return torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
 
 
-class Healthy(unittest.TestCase):
+class Judged(unittest.TestCase):
     def passes(self, case, kernel, *args, **how):
         report = assay.check(case, kernel, *args, arrays="torch", **how)
         self.assertTrue(report.passed, str(report))
         return {row["tensor"] for row in report.rows}
 
+    def fails(self, case, kernel, tensor, **how):
+        with self.assertRaises(assay.Mismatch) as raised:
+            assay.check(case, kernel, arrays="torch", **how)
+        self.assertEqual(raised.exception.report[tensor]["verdict"], "FAIL", str(raised.exception))
+
+    def refuses(self, case, kernel, sentence):
+        with self.assertRaisesRegex(assay.InputError, sentence):
+            assay.check(case, kernel, arrays="torch")
+
+
+class Healthy(Judged):
     def test_autograd_in_every_precision(self):
         for dtype in ("fp64", "fp32", "bf16", "fp16"):
             with self.subTest(dtype):
@@ -148,6 +159,13 @@ class Adapters(unittest.TestCase):
             (A.fla.chunk_kda, {"gk": torch.zeros(2)}, "gk=...: assay does not judge this argument of chunk_kda yet"),
             (A.fla.chunk_kda, {"use_qk_l2norm_in_kernel": True}, "use_qk_l2norm_in_kernel: is of the case, not of the adapter: .* l2_norm="),
             (A.flash_attn.flash_attn_func, {"softcap": 30.0}, "softcap: is of the case, not of the adapter: .* soft_cap=30.0"),
+            (A.fla.chunk_kda, {"return_intermediate_states": True}, "return_intermediate_states=True: assay does not judge this argument of chunk_kda yet"),
+            (A.fla.parallel_nsa, {"window_size": 64}, "window_size=64: assay does not judge this argument of parallel_nsa yet"),
+            (A.torch.scaled_dot_product_attention, {"attn_mask": torch.ones(3, 3)},
+             r"attn_mask: is of the case, .* assay.case\('softmax_attention', ..., mask=True or bias=True\)"),
+            (A.torch.scaled_dot_product_attention, {"dropout_p": 0.1}, "dropout_p=0.1: assay does not judge this argument"),
+            (A.sageattention.sageattn, {"is_causal": True}, "is_causal: is of the case, not of the adapter"),
+            (A.flashinfer.chunk_gated_delta_rule, {"use_qk_l2norm_in_kernel": True}, "use_qk_l2norm_in_kernel=True: assay does not judge"),
             (A.flash_attn.flash_attn_func, {"dropout_p": 0.5}, "dropout_p=0.5: assay does not judge this argument of flash_attn_func yet"),
             (A.flashinfer.single_prefill_with_kv_cache, {"kv_layout": "HND"}, "kv_layout='HND': assay does not judge"),
             (A.fla.chunk_kda, {"chunksize": 32}, "chunksize: the adapter of chunk_kda passes no argument of that name; it passes chunk_size"),
@@ -155,8 +173,6 @@ class Adapters(unittest.TestCase):
             with self.assertRaisesRegex(assay.InputError, sentence):
                 adapter.using(**arguments)
         A.fla.chunk_kda.using(chunk_size=32, use_qk_l2norm_in_kernel=False, cu_seqlens=None)
-        with self.assertRaisesRegex(assay.InputError, "dt: mamba_chunk_scan_combined multiplies"):
-            assay.check(assay.case("mamba2", (1, 4, 2, 8)), A.mamba_ssm.mamba_chunk_scan_combined, arrays="torch")
         with self.assertRaisesRegex(assay.InputError, "chunk_kda: computes kda, and this is a case of gla"):
             assay.check(assay.case("gla", (1, 4, 2, 8)), A.fla.chunk_kda, arrays="torch")
 
