@@ -13,6 +13,9 @@ class Adapter:
 
     refused has its arguments that assay does not judge, with the value that is as if they were not there; posed_as those that cases say
     in our names, by which they are asked for; harmless those that change nothing but how it is computed.
+
+    Subclasses have give(given, params, case): the function's arguments; take(result, case): its outputs by our names, in the case's layout, None
+    for what is not asked for; and pose(bound): inputs and settings of a call.
     """
 
     mechanism = ""
@@ -94,17 +97,9 @@ class Adapter:
         layout = params.pop("layout", "bthd")
         return posed(self.mechanism, {name: x for name, x in inputs.items() if x is not None}, params, layout=layout)
 
-    def give(self, given, params, case):
-        """The function's arguments."""
-        raise NotImplementedError
-
-    def take(self, result, case):
-        """Its outputs by our names, in the case's layout."""
-        raise NotImplementedError
-
-    def pose(self, bound):
-        """Inputs and settings of a call."""
-        raise NotImplementedError
+    def turned(self, state, case):
+        """A state as the case has it, or as a function has it whose states have values first: one out of the other."""
+        return state if case.params.get("state_layout") == "v_first" else state.transpose(-1, -2)
 
     def refuse_ours(self, given, params):
         """Raises InputError for what a case has and the function does not."""
@@ -124,7 +119,7 @@ class Adapter:
 
 def in_layout(x, own, wanted):
     """Rows [B, T, H, ...], [B, H, T, ...] or [T, H, ...] as one of these."""
-    if own == wanted:
+    if x is None or own == wanted:
         return x
     x = x[None] if own == "thd" else x.transpose(1, 2) if own == "bhtd" else x
     if wanted == "thd":
@@ -134,7 +129,7 @@ def in_layout(x, own, wanted):
 
 def in_layout_of(case, x, own):
     """The function's rows as the case has them; of packed ones every sequence again."""
-    if own == "thd" and case.layout != "thd":
+    if own == "thd" and case.layout != "thd" and x is not None:
         rows = case.tensors["q"][1][1 if case.layout == "bthd" else 2]
         x, own = x.reshape(-1, rows, *x.shape[1:]), "bthd"
     return in_layout(x, own, case.layout)

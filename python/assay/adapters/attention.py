@@ -65,6 +65,12 @@ def behind(lists, lengths):
     return torch.arange(lists.shape[-1], device=lists.device) >= lengths.reshape(-1, 1, 1)
 
 
+def answered(result, case):
+    """o, and lse where the case asks for it."""
+    o, *more = result if isinstance(result, tuple) else (result,)
+    return o, more[0] if answers_lse(case) else None
+
+
 def answers_lse(case):
     asked = case.asked()
     return "lse" in asked.outputs and "lse" not in asked.optional

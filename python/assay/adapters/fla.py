@@ -5,10 +5,11 @@ from .attention import Chosen, behind
 
 NAMES = {"q": "q", "k": "k", "v": "v", "beta": "beta", "initial_state": "initial_state"}
 EPS = 1e-6
-NORM = {"use_qk_l2norm_in_kernel": 'l2_norm="root", l2_eps=1e-6'}
-FIRST = {"state_v_first": 'state_layout="v_first"'}
-GATE = {"use_gate_in_kernel": 'gate="softplus"', "A_log": 'gate="softplus"', "dt_bias": 'gate="softplus"'}
-WRITE = {"use_beta_sigmoid_in_kernel": 'beta_gate="sigmoid"', "allow_neg_eigval": 'beta_gate="sigmoid", beta_scale=2'}
+# What some functions have: arguments that cases say in our names, these tensors, these settings.
+NORM = {"use_qk_l2norm_in_kernel": 'l2_norm="root", l2_eps=1e-6'}, (), ("l2_norm", "l2_eps")
+FIRST = {"state_v_first": 'state_layout="v_first"'}, (), ("state_layout",)
+GATE = dict.fromkeys(("use_gate_in_kernel", "A_log", "dt_bias"), 'gate="softplus"'), ("a", "a_log", "dt_bias"), ("gate", "softplus_threshold", "lower_bound")
+WRITE = {"use_beta_sigmoid_in_kernel": 'beta_gate="sigmoid"', "allow_neg_eigval": 'beta_gate="sigmoid", beta_scale=2'}, ("b",), ("beta_gate", "beta_scale")
 
 
 class Recurrence(Adapter):
@@ -24,18 +25,10 @@ class Recurrence(Adapter):
         self.posed_as = {"cu_seqlens": 'layout="thd", cu_seqlens=True', "scale": "scale=0.125"}
         self.tensors = (*NAMES, "log_decay", "cu_seqlens")
         self.settings = ("scale",)
-        for names in takes:
-            self.posed_as = {**self.posed_as, **names}
-        if NORM in takes:
-            self.settings += ("l2_norm", "l2_eps")
-        if FIRST in takes:
-            self.settings += ("state_layout",)
-        if GATE in takes:
-            self.tensors += ("a", "a_log", "dt_bias")
-            self.settings += ("gate", "softplus_threshold", "lower_bound")
-        if WRITE in takes:
-            self.tensors += ("b",)
-            self.settings += ("beta_gate", "beta_scale")
+        for posed_as, tensors, settings in takes:
+            self.posed_as |= posed_as
+            self.tensors += tensors
+            self.settings += settings
         if "bounded" in gates:
             self.posed_as["lower_bound"] = 'gate="bounded", lower_bound=-5.0'
 

@@ -1,7 +1,7 @@
 """FlashAttention: flash_attn_func and flash_attn_varlen_func of FlashAttention 2, and of FlashAttention 4 (flash_attn.cute) the former."""
 from .._native import InputError
 from .adapter import in_layout, in_layout_of, starts_of
-from .attention import Attention, answers_lse
+from .attention import Attention, answered, answers_lse
 
 
 class FlashAttention(Attention):
@@ -15,7 +15,7 @@ class FlashAttention(Attention):
     harmless = ("deterministic",)
     tensors = ("q", "k", "v", "alibi_slopes")
     settings = (*Attention.settings, "soft_cap", "alibi_form", "bias_place", "lse_base")
-    unlimited, returns_lse = -1, "return_attn_probs"
+    unlimited, returns_lse, rows = -1, "return_attn_probs", "bthd"
     ignored_cotangents = ("lse",)
 
     def give(self, given, params, case):
@@ -39,13 +39,11 @@ class FlashAttention(Attention):
         }
 
     def take(self, result, case):
-        if not isinstance(result, tuple):
-            return {"o": in_layout(result, "bthd", case.layout)}
-        answer = {"o": in_layout(result[0], "bthd", case.layout)}
-        if answers_lse(case):
-            lse = result[1].transpose(1, 2)
-            answer["lse"] = in_layout(self.as_ours(lse, case, self.positions(lse, case)), "bthd", case.layout)
-        return answer
+        o, lse = answered(result, case)
+        if lse is not None:
+            lse = lse.transpose(-1, -2)
+            lse = self.as_ours(lse, case, self.positions(lse, case))
+        return {name: in_layout_of(case, x, self.rows) for name, x in (("o", o), ("lse", lse))}
 
     def positions(self, lse, case):
         """The key that every row of lse [B, T, H] stands at."""
@@ -88,6 +86,7 @@ class Packed(FlashAttention):
         "block_table": "page_table=True",
     }  # fmt: skip
     tensors = (*FlashAttention.tensors, "cu_seqlens", "cu_seqlens_q", "cu_seqlens_k", "page_table", "lengths_k")
+    rows = "thd"
 
     def give(self, given, params, case):
         import torch
@@ -119,15 +118,6 @@ class Packed(FlashAttention):
         else:
             keys = both if both is not None else starts_of(given, case, "cu_seqlens_k", given["k"])
         return queries.to(torch.int32), keys.to(torch.int32)
-
-    def take(self, result, case):
-        if not isinstance(result, tuple):
-            return {"o": in_layout_of(case, result, "thd")}
-        answer = {"o": in_layout_of(case, result[0], "thd")}
-        if answers_lse(case):
-            lse = result[1].transpose(0, 1)
-            answer["lse"] = in_layout_of(case, self.as_ours(lse, case, self.positions(lse, case)), "thd")
-        return answer
 
     def positions(self, lse, case):
         import torch

@@ -3,7 +3,7 @@ import math
 
 from .._native import InputError
 from .adapter import Adapter, in_layout, in_layout_of, starts_of
-from .attention import Attention, Chosen, answers_lse, behind
+from .attention import Attention, Chosen, answered, answers_lse, behind
 from .torch import visible
 
 
@@ -34,9 +34,6 @@ class GatedDeltaRule(Adapter):
         if "initial_state" in given:
             kwargs["initial_state"] = self.turned(given["initial_state"].detach(), case).contiguous()
         return {**kwargs, "output_final_state": True}
-
-    def turned(self, state, case):
-        return state if case.params.get("state_layout") == "v_first" else state.transpose(-1, -2)
 
     def take(self, result, case):
         o, state = result
@@ -100,15 +97,13 @@ class SinglePrefill(Attention):
         return "ALIBI"
 
     def take(self, result, case):
-        if not isinstance(result, tuple):
-            return {"o": in_layout(result, "thd", case.layout)}
-        o, lse = result
+        o, lse = answered(result, case)
         base = 1.0 if case.params.get("lse_base") in (2, "2") else math.log(2)
-        lse = lse * base
-        if "alibi_slopes" in case:  # it counts from the first key
+        lse = None if lse is None else lse * base
+        if lse is not None and "alibi_slopes" in case:  # it counts from the first key
             rows = (case.tensors[name][1][2 if case.layout == "bhtd" else 1 if case.layout == "bthd" else 0] for name in "kq")
             lse = lse - (next(rows) - next(rows)) * case.array("alibi_slopes", "torch", lse.device) * base / math.log(2)
-        return {"o": in_layout(o, "thd", case.layout), "lse": in_layout(lse, "thd", case.layout) if answers_lse(case) else None}
+        return {"o": in_layout(o, "thd", case.layout), "lse": in_layout(lse, "thd", case.layout)}
 
     def pose(self, bound):
         left = bound.get("window_left", -1)
@@ -218,12 +213,10 @@ class SparseLatent(Chosen):
     def take(self, result, case):
         import torch
 
-        o, lse = result if isinstance(result, tuple) else (result, None)
-        answer = {"o": in_layout(o, "bthd", case.layout)}
-        if answers_lse(case):
+        o, lse = answered(result, case)
+        if lse is not None:
             lse = torch.where(lse == float("inf"), -float("inf"), lse).reshape(o.shape[:3])  # of rows that see nothing
-            answer["lse"] = in_layout(lse, "bthd", case.layout)
-        return answer
+        return {"o": in_layout(o, "bthd", case.layout), "lse": in_layout(lse, "bthd", case.layout)}
 
     def posed(self, *args, **kwargs):
         raise InputError(f"{self.name}: assay captures no calls of it: its lists are shorter than they say where rows are early")

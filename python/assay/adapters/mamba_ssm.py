@@ -34,9 +34,6 @@ class ChunkScan(Adapter):
             kwargs["dt_limit"] = (params.get("dt_min", 0.0), params.get("dt_max", float("inf")))
         return kwargs
 
-    def turned(self, state, case):
-        return state if case.params.get("state_layout") == "v_first" else state.transpose(-1, -2)
-
     def take(self, result, case):
         o, state = result if isinstance(result, tuple) else (result, None)
         return {"o": in_layout(o, "bthd", case.layout), "final_state": None if state is None else self.turned(state, case)}

@@ -1,7 +1,7 @@
 """SageAttention: its functions of whole sequences, "HND" and "NHD", whose products are in eight bits. They have no backward."""
 from .._native import InputError
 from .adapter import in_layout
-from .attention import Attention, answers_lse
+from .attention import Attention, answered, answers_lse
 
 
 class SageAttention(Attention):
@@ -35,11 +35,8 @@ class SageAttention(Attention):
         return "bhtd" if case.layout == "bhtd" else "bthd"
 
     def take(self, result, case):
-        o, lse = result if isinstance(result, tuple) else (result, None)
-        answer = {"o": in_layout(o, self.layout(case), case.layout)}
-        if answers_lse(case):
-            answer["lse"] = in_layout(lse, "bhtd", case.layout)
-        return answer
+        o, lse = answered(result, case)
+        return {"o": in_layout(o, self.layout(case), case.layout), "lse": in_layout(lse, "bhtd", case.layout)}
 
     def pose(self, bound):
         params = self.posed_settings(bound.get("sm_scale"), bound["q"].shape[-1], bound.get("is_causal", False))

@@ -1,4 +1,6 @@
 """PyTorch's own: scaled_dot_product_attention of torch.nn.functional, [B, H, T, d]; its causal mask starts at the top left."""
+import functools
+
 from .adapter import in_layout
 from .attention import Attention
 
@@ -50,12 +52,7 @@ def visible(given, queries, keys, shift, left, right, device):
         of_queries, of_keys = given["documents_q"], given.get("documents_k", given["documents_q"])
         same = of_queries[..., :, None] == of_keys[..., None, :]
         parts.append(same[:, None] if same.dim() == 3 else same)
-    if not parts:
-        return None
-    seen = parts[0]
-    for part in parts[1:]:
-        seen = seen & part
-    return seen
+    return functools.reduce(torch.logical_and, parts) if parts else None
 
 
 def additive(given, seen, dtype):
