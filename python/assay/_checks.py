@@ -13,7 +13,7 @@ from ._truth import words
 
 
 class Mismatch(AssertionError):
-    """A kernel that does not pass; `report` has all of it."""
+    """A kernel, a choice or a candidate that does not pass; `report` has all of it."""
 
     __module__ = "assay"
 

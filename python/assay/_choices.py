@@ -81,10 +81,6 @@ class Choice(Found):
         return "\n".join([*lines, *([f"case: {self.case.origin}"] if self.case.origin and self.rows else [])])
 
 
-class Chosen(Mismatch):
-    """A choice that no right kernel makes."""
-
-
 def check_choice(case, chosen, contract=None, *, length=None, k=None, inputs=None, params=None, precision=None, rename=None, arrays=None,
                  device=None, raises=True, **how):  # fmt: skip
     """Whether a choice is right (docs/guides/choices.md): a Choice, raised as an AssertionError unless it is PASS.
@@ -111,7 +107,7 @@ def check_choice(case, chosen, contract=None, *, length=None, k=None, inputs=Non
         found.verdict = "VACUOUS"
     found.rows.sort(key=lambda row: row.at)
     if raises and not found.passed:
-        raise Chosen(found)
+        raise Mismatch(found)
     return found
 
 

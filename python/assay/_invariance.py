@@ -93,10 +93,6 @@ class Invariance(Found):
         return "\n".join(filter(None, lines))
 
 
-class Varies(Mismatch):
-    """A kernel that is not as invariant as is required."""
-
-
 def invariance(case, kernel, contract=None, *, require="right", ways=None, rename=None, outputs=None, out=(), inplace=(), arrays=None,
                device=None, raises=True, **how):  # fmt: skip
     """Asks a kernel for the same answer in other ways (docs/guides/invariance.md): an Invariance, raised as an AssertionError unless every way
@@ -122,7 +118,7 @@ def invariance(case, kernel, contract=None, *, require="right", ways=None, renam
     asked, others = Asked(case, calls, framework, found, {"contract": contract, **how}, ran), {}
     found.rows += [row_of(one, WAYS[one], asked, others) for one in ways or WAYS]
     if raises and not found.passed:
-        raise Varies(found)
+        raise Mismatch(found)
     return found
 
 

@@ -78,10 +78,6 @@ class Pair(Found):
         return "\n".join([*lines, f"{'PASS' if self.passed else 'FAIL'}  {self.verdict}"])
 
 
-class Disagree(Mismatch):
-    """Two kernels of which one is wrong, or both are."""
-
-
 def pair(case, a, b, contract=None, *, form=None, logits=None, head=None, raises=True, **how):
     """Two kernels, trainer and rollout, chunk form and recurrence, old and new: each against the truth, and how far they are apart in units of
     what both may err. A Pair, raised as an AssertionError where one is wrong.
@@ -99,7 +95,7 @@ def pair(case, a, b, contract=None, *, form=None, logits=None, head=None, raises
     if logits is not None:
         found.logits = log_probabilities(case, [report.answer for report in found.reports], logits, head)
     if raises and not found.passed:
-        raise Disagree(found)
+        raise Mismatch(found)
     return found
 
 

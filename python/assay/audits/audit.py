@@ -61,10 +61,6 @@ class Audit(Found):
         return "\n".join(lines)
 
 
-class Failed(Mismatch):
-    """A candidate that did not pass its audit."""
-
-
 class Call:
     """One call of the candidate, and what came of it."""
 
@@ -107,7 +103,7 @@ def audit(task, candidate, contract=None, *, arrays=None, device=None, again=100
     for call in calls:
         judged(call, calls, task, contract, found, how)
     if raises and not found.passed:
-        raise Failed(found)
+        raise Mismatch(found)
     return found
 
 
