@@ -17,6 +17,8 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+from faults_of_the_judge import named
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROPERTY = re.compile(r"ASSAY_PROPERTY\((\w+), (\w+)\)")
 SHARED = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\) \{(?:(?!^\}).)*?\bShare \w+\(", re.MULTILINE | re.DOTALL)
@@ -24,18 +26,14 @@ SHARED = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\) \{(?:(?!^\}).)*?\bShare \w
 
 def laws_of(program, properties):
     """Names of the program's laws."""
-    listed, suite = [], ""
-    for line in subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout.splitlines():
-        name = line.split("#")[0].rstrip()
-        if not line.startswith(" "):
-            suite = name
-        elif suite == "Every/Forms." or name == "  is_separate" or properties & {
-            suite + name.strip(),
-            suite + "law",  # a macro's
-            suite.split("/")[-1] + name.strip().split("/")[0],  # of one parameter
-        }:
-            listed.append(suite + name.strip())
-    return listed
+
+    def is_law(test):
+        suite, _, name = test.partition(".")
+        own = {test, f"{suite}.law", f"{suite.split('/')[-1]}.{name.split('/')[0]}"}  # the second a macro's, the third of one parameter
+        return suite == "Every/Forms" or name == "is_separate" or properties & own
+
+    listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    return list(filter(is_law, named(listed)))
 
 
 def run(program, law, seconds, seed):

@@ -45,6 +45,8 @@ PLANTED = "proptests/judge/planted_faults.json"
 FOLDER_SOURCES = 30  # about twenty subjects, most of them a header and a source
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.MULTILINE)
+TEST = re.compile(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", re.MULTILINE)
+WORD = re.compile(r"[^\s,;:|()]+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 # The calls of a tile program that round, and so may take random words.
@@ -71,24 +73,10 @@ Compiled = collections.namedtuple("Compiled", "files texts")  # sources in the t
 
 
 # The caches are by one file's name or content: the self-test looks at nearly the same tree many times.
-@functools.cache
-def suffix_of(path):
-    return pathlib.PurePosixPath(path).suffix
-
-
-@functools.cache
-def folders_above(path):
-    return frozenset(str(folder) for folder in pathlib.PurePosixPath(path).parents)
-
-
-@functools.cache
-def decoded(content):
-    return content.decode(errors="replace")  # not read_text: it hides carriage returns
-
-
-@functools.cache
-def includes(text):
-    return INCLUDE.findall(text)
+suffix_of = functools.cache(lambda path: pathlib.PurePosixPath(path).suffix)
+folders_above = functools.cache(lambda path: frozenset(str(folder) for folder in pathlib.PurePosixPath(path).parents))
+decoded = functools.cache(lambda content: content.decode(errors="replace"))  # not read_text: it hides carriage returns
+includes, types, tests_in, words_of = (functools.cache(pattern.findall) for pattern in (INCLUDE, TYPE, TEST, WORD))
 
 
 class Tree(dict):
@@ -245,11 +233,6 @@ def check_cycles(files, findings):
         follow(stem, [])
 
 
-@functools.cache
-def types(text):
-    return TYPE.findall(text)
-
-
 def check_programs(files, findings):
     """Headers of kernels share a namespace, and no unit sees all: of two types of one name a linker takes either."""
     home = {}
@@ -340,11 +323,6 @@ def check_links(files, findings):
     check_walked(files, pages, findings)
 
 
-@functools.cache
-def tests_in(text):
-    return re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", text, re.MULTILINE)
-
-
 def check_tests(files, pages, findings):
     """Tests that a page names are there, and in the program that it names."""
     tests = {}  # suite -> the folders and names of its tests
@@ -370,11 +348,6 @@ def check_walked(files, pages, findings):
         shown = "\n```console\n" in text and not page.startswith("proptests/transcripts/")
         if shown and not re.search(rf"(?<![\w/-]){re.escape(page.removesuffix('.md'))}(?![\w-])", tests):
             findings.append(f"{page}: shows commands that no test runs; {WALKERS[0]} lists pages that are walked.")
-
-
-@functools.cache
-def words_of(text):
-    return frozenset(re.findall(r"[^\s,;:|()]+", text))
 
 
 def check_promises(pages, findings):
@@ -466,16 +439,8 @@ def check(files, compiled=None):
     findings = []
     if "mechanisms.def" not in files:
         return ["mechanisms.def is missing."]
-    check_rooms(files, findings)
-    check_text(files, findings)
-    check_includes(files, findings)
-    check_folders(files, findings)
-    check_cycles(files, findings)
-    check_programs(files, findings)
-    check_draws(files, findings)
-    check_links(files, findings)
-    check_sentences(files, findings)
-    check_planted(files, findings)
+    for one in (check_rooms, check_text, check_includes, check_folders, check_cycles, check_programs, check_draws, check_links, check_sentences, check_planted):
+        one(files, findings)
     if compiled:
         check_compiled(files, compiled, findings)
     return findings
