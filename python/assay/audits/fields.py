@@ -6,18 +6,8 @@ from .._arrays import PRECISIONS, doubles, precision_named, tensor_of, transpose
 
 def tokens_packed(name):
     def give(task, problem, field, batch, tokens):
-        dtype, shape, data = problem.tensors[name]
-        return (dtype, tuple(shape) if task.decodes else (shape[0] * shape[1], *shape[2:]), bytes(data))
-
-    return give
-
-
-def raw(name):
-    def give(task, problem, field, batch, tokens):
-        dtype, shape, data = problem.raw[name]
-        if name in ("a", "b") and not task.decodes:
-            shape = (shape[0] * shape[1], *shape[2:])
-        return dtype, shape, data
+        dtype, shape, data = {**problem.tensors, **(problem.raw or {})}[name]
+        return dtype, tuple(shape) if task.decodes or len(shape) < 3 else (shape[0] * shape[1], *shape[2:]), bytes(data)
 
     return give
 
@@ -39,8 +29,8 @@ def state(task, problem, field, batch, tokens):
 
 QKV = {name: tokens_packed(name) for name in ("q", "k", "v")}
 FROM_FIB = {
-    "gdn": ("gated_deltanet", {**QKV, **{name: raw(name) for name in ("A_log", "a", "dt_bias", "b")}, "state": state, "initial_state": state,
-                               "cu_seqlens": starts, "g": linear_decay, "beta": tokens_packed("beta")}),
+    "gdn": ("gated_deltanet", {**QKV, **{name: tokens_packed(name) for name in ("A_log", "a", "dt_bias", "b", "beta")}, "state": state,
+                               "initial_state": state, "cu_seqlens": starts, "g": linear_decay}),
     "gqa_ragged": ("softmax_attention", {**QKV, "qo_indptr": starts, "kv_indptr": starts}),
 }  # fmt: skip
 

@@ -3,10 +3,10 @@ import pathlib
 
 import numpy
 
-from .._arrays import bits, doubles, tensor_of, transposed
+from .._arrays import bits, doubles, tensor_of
 from .._native import InputError
 from .._truth import expect
-from .tasks import Argument, Task, constants, in_full_caches, read, reshaped, with_axes
+from .tasks import Argument, HeadsFirst, Task, constants, in_full_caches, read, reshaped, with_axes
 
 SCORES = str(pathlib.Path(__file__).with_name("block_scores.py"))
 
@@ -90,7 +90,7 @@ class PagedDecode(Hard):
         return reshaped(tensor, *problem.tensors["q"][1])
 
 
-class ChosenBlocks(Hard):
+class ChosenBlocks(HeadsFirst, Hard):
     """Softmax attention over the blocks of the highest scores and a window, which the candidate chooses itself."""
 
     task, sizes, numbers = "02_deepseek_nsa", ("B", "H", "S", "D"), ("BLOCK_SIZE", "TOP_N_BLOCKS", "SLIDING_WINDOW")
@@ -107,16 +107,6 @@ class ChosenBlocks(Hard):
     def shaped_init(self, problem):
         batch, tokens, heads, K = problem.tensors["q"][1]
         return [batch, heads, tokens, K]
-
-    def arguments(self, problem):
-        return [Argument(None, transposed(problem.tensors[name], 0, 2, 1, 3)) for name in "qkv"]
-
-    def given(self, problem):
-        ((name, dtype, shape),) = self.expected(problem)
-        return [(name, dtype, tuple(shape[i] for i in (0, 2, 1, 3)))]
-
-    def ours(self, name, tensor, problem):
-        return transposed(tensor, 0, 2, 1, 3)
 
     def settled(self, problem, answer):
         """The choice by exact scores is a mask; a row whose choice is open reads nothing, and answers nothing."""

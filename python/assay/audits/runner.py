@@ -29,7 +29,7 @@ class Candidate:
     """A candidate's process. Its own output goes to a file."""
 
     def __init__(self, where, *, arrays, device, timeout, folder):
-        self.timeout, self.buffer = timeout, b""
+        self.timeout, self.buffer = timeout, bytearray()
         ours, theirs = os.pipe(), os.pipe()
         self.log = tempfile.TemporaryFile(dir=folder)
         environment = {name: x for name, x in os.environ.items() if name.partition("_")[0] not in TELLING}
@@ -60,16 +60,10 @@ class Candidate:
             size = int(reply["bytes"])
         except (ValueError, KeyError, TypeError):
             raise Gone("says what its harness does not say") from None
-        parts = [self.buffer]
-        self.buffer, have = b"", len(parts[0])
-        while have < size:
+        while len(self.buffer) < size:
             self.fill(until)
-            parts.append(self.buffer)
-            have += len(self.buffer)
-            self.buffer = b""
-        whole = b"".join(parts)
-        self.buffer = whole[size:]
-        return reply, whole[:size]
+        blob, self.buffer = bytes(self.buffer[:size]), self.buffer[size:]
+        return reply, blob
 
     def send(self, data, until):
         view = memoryview(data)

@@ -133,6 +133,20 @@ class Task:
         return problem, answer, None
 
 
+class HeadsFirst(Task):
+    """Attention of [B, H, T, d]."""
+
+    def arguments(self, problem):
+        return [Argument(None, transposed(problem.tensors[name], 0, 2, 1, 3)) for name in "qkv"]
+
+    def given(self, problem):
+        ((name, dtype, shape),) = self.expected(problem)
+        return [(name, dtype, tuple(shape[i] for i in (0, 2, 1, 3)))]
+
+    def ours(self, name, tensor, problem):
+        return transposed(tensor, 0, 2, 1, 3)
+
+
 class FlashInferBench(Task):
     """A definition of flashinfer-bench: tokens of equally long sequences in one axis, states with keys last, raw gates."""
 
@@ -223,7 +237,7 @@ def scale_of(problem):
     return as_number(problem.params["scale"]) if "scale" in problem.params else 1 / as_number(problem.params["bandwidth"])
 
 
-class KernelBench(Task):
+class KernelBench(HeadsFirst):
     """A task of KernelBench: attention (level 1, 97) or Mamba-2's state space (level 3, 48 and 49), with its fixed shape."""
 
     def __init__(self, path, **axes):
@@ -257,25 +271,22 @@ class KernelBench(Task):
         return [batch, tokens, heads, head, state, self.block]
 
     def arguments(self, problem):
-        if self.mamba:
-            return [Argument(None, problem.tensors["v"])]
-        return [Argument(None, transposed(problem.tensors[name], 0, 2, 1, 3)) for name in "qkv"]
+        return [Argument(None, problem.tensors["v"])] if self.mamba else super().arguments(problem)
 
     @property
     def parameters(self):
         return {"A": "log_decay", "B": "k", "C": "q"} if self.mamba else {}
 
     def given(self, problem):
-        ((name, dtype, shape),) = self.expected(problem)
-        if name == "final_state":
+        if self.outputs == ["final_state"]:
             (batch, _, heads, state), head = problem.tensors["q"][1], problem.tensors["v"][1][-1]
-            return [(name, problem.tensors["v"][0], (batch, heads, head, state))]
-        return [(name, dtype, shape if self.mamba else tuple(shape[i] for i in (0, 2, 1, 3)))]
+            return [("final_state", problem.tensors["v"][0], (batch, heads, head, state))]
+        return self.expected(problem) if self.mamba else super().given(problem)
 
     def ours(self, name, tensor, problem):
         if name == "final_state":
             return transposed(tensor, 0, 1, 3, 2)
-        return tensor if self.mamba else transposed(tensor, 0, 2, 1, 3)
+        return tensor if self.mamba else super().ours(name, tensor, problem)
 
 
 def read(path):
