@@ -156,12 +156,8 @@ def scan(step, init, xs, reverse):
         state, row = step(state, *[x[t] for x in xs])
         rows.append(row)
     if not n:  # the shapes of rows, from a row of zeros
-        row = step(state, *[module_of(x).zeros(x.shape[1:], dtype=x.dtype) for x in xs])[1]
-        empty = lambda r: stacked([r], xs[0])[:0]
-        return state, tuple(map(empty, row)) if isinstance(row, tuple) else None if row is None else empty(row)
+        rows = [step(state, *[module_of(x).zeros(x.shape[1:], dtype=x.dtype) for x in xs])[1]]
     rows = rows[::-1] if reverse else rows
     if rows[0] is None:
         return state, None
-    if not isinstance(rows[0], tuple):
-        return state, stacked(rows, xs[0])
-    return state, tuple(stacked(r, xs[0]) for r in zip(*rows))
+    return state, tuple(stacked(r, xs[0])[:n] for r in zip(*rows)) if isinstance(rows[0], tuple) else stacked(rows, xs[0])[:n]
