@@ -7,7 +7,7 @@ import threading
 import warnings
 
 from . import _native
-from ._cases import ANSWER, CASE, Case, posed, save
+from ._cases import ANSWER, CASE, Case, facts_of, posed, save
 from ._kernels import as_number, copied, named_outputs
 from ._native import InputError
 
@@ -76,8 +76,6 @@ def write(folder, function, call, case, answer):
 
 
 def posed_by_names(mechanism, bound, rename):
-    from ._cases import facts_of
-
     facts = facts_of(mechanism)
     for name, value in bound.pop("kwargs", {}).items():
         bound.setdefault(name, value)

@@ -1,5 +1,6 @@
 """Cases: problems with everything that fixes their answers."""
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -38,8 +39,6 @@ def facts_of(mechanism):
 
 
 def _near(word, words):
-    import difflib
-
     near = difflib.get_close_matches(word, words, 1)
     return f" (did you mean {near[0]}?)" if near else ""
 

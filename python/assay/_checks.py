@@ -5,6 +5,7 @@ from . import _native, _reports
 from ._bits import changed_alone, changed_bits, changed_inputs
 from ._calls import Calls, first_run, frameworks_of
 from ._cases import ANSWER, CASE, Case, _near, errors_in_python, posed
+from ._graphs import changed_replayed
 from ._kernels import A_NUMBER, Ran, copied
 from ._native import InputError
 from ._progress import shown
@@ -195,8 +196,6 @@ def verdict_on(case, ran, faults, kernel, calls, contract, gradients, how, repla
 
 def replayed_faults(case, calls, framework, contract, same_bits, how):
     """Faults of a graph's replays, which have outputs alone."""
-    from ._graphs import changed_replayed
-
     case = case.forward()
 
     def judged(answer):

@@ -5,6 +5,10 @@ import pathlib
 import sys
 import traceback
 
+import numpy
+
+from . import _native
+from ._arrays import numpy_array
 from ._cases import ANSWER, CASE, case, load
 from ._native import InputError
 
@@ -71,8 +75,6 @@ def answer_of(word):
 
 def tensors_of(path):
     """The tensors of a file."""
-    from . import _native
-
     try:
         return _native.parse(path.read_bytes(), str(path))[0]
     except OSError as error:
@@ -80,8 +82,6 @@ def tensors_of(path):
 
 
 def head_of(path):
-    import numpy
-
     try:
         return numpy.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -179,8 +179,6 @@ def choose(args):
 
 def choice_of(path):
     """`chosen` and `length` of a file."""
-    from ._arrays import numpy_array
-
     tensors = tensors_of(pathlib.Path(path))
     if "chosen" not in tensors:
         raise InputError(f"{path}: expected chosen, and perhaps length; it has {', '.join(tensors)}")

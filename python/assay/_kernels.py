@@ -177,12 +177,8 @@ def run_torch(case, call, device, gradients):
     cotangents = [cotangent_for(case, name, outputs[name]) for name in took]
     if took:
         torch.autograd.backward([outputs[name] for name in took], cotangents)
-    answer = {name: x for name, x in outputs.items()}
-    if took:
-        for name, leaf in leaves.items():
-            if leaf.requires_grad and leaf.grad is not None:
-                answer["d_" + name] = leaf.grad
-    return Ran(copied(answer), copied(leaves, counts=True), took)
+    grads = {"d_" + name: leaf.grad for name, leaf in leaves.items() if took and leaf.grad is not None}
+    return Ran(copied({**outputs, **grads}), copied(leaves, counts=True), took)
 
 
 def cotangent_for(case, name, output):

@@ -11,6 +11,7 @@ import textwrap
 from ._arrays import doubles
 from ._cases import ANSWER, CASE, errors_in_python, save
 from ._native import InputError
+from ._truth import Expectation
 
 # Verdicts that say nothing against a kernel.
 PASSES = ("PASS", "UNSEEN")
@@ -84,8 +85,6 @@ class Report(Found):
 
     def expected(self, tensor):
         """The expectation that the tensor was judged by, in doubles."""
-        from ._truth import Expectation
-
         return Expectation.of(tensor, self._verdicts.expected(tensor)[0])
 
     def error(self, tensor):
