@@ -9,6 +9,11 @@ import subprocess
 import sys
 import tempfile
 
+try:
+    import numpy as np
+except ImportError:  # tests of tracing need none
+    np = None
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "mechanisms"
 sys.path[:0] = [str(ROOT / "python")]
@@ -49,8 +54,6 @@ def exported(name, settings):
 
 def distance(found, wanted):
     """The largest difference of two arrays, over the largest element of the one wanted. NaN where one is undefined alone."""
-    import numpy as np
-
     found, wanted = np.asarray(found, dtype=object), np.asarray(wanted, dtype=object)
     if found.shape != wanted.shape:
         return decimal.Decimal("Infinity")
@@ -60,16 +63,12 @@ def distance(found, wanted):
 
 def decimals_of(x):
     """Nested lists of texts, or an array of floats, as an array of decimals; null is NaN."""
-    import numpy as np
-
     a = np.array(x, dtype=object)
     return np.vectorize(lambda s: decimal.Decimal("NaN" if s is None else str(s)), otypes=[object])(a) if a.size else a
 
 
 def fractions_of(rng, shape, low=-1, high=1):
     """Short binary fractions with odd numerators, so none is zero, as an array of decimals."""
-    import numpy as np
-
     return decimals_of(np.array([(2 * math.floor(rng.uniform(low, high) * 128) + 1) / 256 for _ in range(int(np.prod(shape)))]).reshape(shape))
 
 
@@ -88,8 +87,6 @@ def cotangents(program, rng, lengths=LENGTHS):
 
 def texts(x):
     """Nested lists of texts; an integer stays one."""
-    import numpy as np
-
     return x if isinstance(x, int) else [texts(y) for y in x] if np.ndim(x) else str(decimal.Decimal(np.asarray(x)[()]))
 
 
@@ -122,6 +119,4 @@ def answers(problems):
 
 def total(pairs):
     """The sum of products of two arrays' elements, over all pairs of arrays."""
-    import numpy as np
-
     return sum((a * b for x, y in pairs for a, b in zip(np.asarray(x).flat, np.asarray(y).flat)), decimal.Decimal(0))

@@ -82,7 +82,6 @@ IDENTITIES = [
         scale=1.0, q=x["r"], k=x["k"], v=x["v"], initial_state=x["initial_state"])), STATE),
     ("softmax_attention", lambda m, x: (m["alibi_attention"](slope=0.0, **x), m["softmax_attention"](**x)), ("o",)),
     ("softmax_attention", lambda m, x: (m["sink_attention"](sink=-1e3, **x), m["softmax_attention"](**x)), ("o",)),
-    ("softmax_attention", lambda m, x: (m["parallax"](rho=np.zeros((5, 3)), **x), m["softmax_attention"](**x)), ("o",)),
     ("softmax_attention", lambda m, x: (m["forgetting_attention"](log_decay=np.zeros(5), scale=1 / x["bandwidth"], **without(x, "window", "bandwidth")),
                                         m["softmax_attention"](**without(x, "window"))), ("o",)),
     ("mamba2", lambda m, x: (m["log_linear_attention"](level=np.ones((5, 8)), **without(x, "initial_state")),  # of equal levels

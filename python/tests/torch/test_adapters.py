@@ -31,21 +31,24 @@ def places(q, k):
     return torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])[None]
 
 
+def beyond(q, k, left, right):
+    """Whether a key is more than `left` before a query or `right` after it; None: all are seen there."""
+    own, key = places(q, k)
+    hidden = torch.zeros(q.shape[1], k.shape[1], dtype=bool)
+    hidden |= key < own - left if left is not None else False
+    hidden |= key > own + right if right is not None else False
+    return hidden
+
+
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                     deterministic=False, return_attn_probs=False, *, off=0):  # fmt: skip
     """FlashAttention 2: pure causal ALiBi adds slope j, and rows that see nothing have lse = +inf."""
     own, key = places(q, k)
-    left, right = window_size
-    if causal:
-        right = 0
-    hidden = torch.zeros(q.shape[1], k.shape[1], dtype=bool)
-    if left >= 0:
-        hidden |= key < own - left - off
-    if right >= 0:
-        hidden |= key > own + right
-    bias = None
+    left, right = (None if size < 0 else size for size in window_size)
+    right, bias = 0 if causal else right, None
+    hidden = beyond(q, k, None if left is None else left + off, right)
     if alibi_slopes is not None:
-        distance = key.double() if left < 0 and right == 0 else -(own - key).abs().double()
+        distance = key.double() if left is None and right == 0 else -(own - key).abs().double()
         bias = alibi_slopes.double()[:, None, None] * distance
     o, lse = attend(q, k, v, scale=softmax_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=softcap, bias=bias)
     return (o, torch.where(lse == -math.inf, math.inf, lse), None) if return_attn_probs else o
@@ -53,13 +56,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 
 def cute_flash_attn_func(q, k, v, softmax_scale=None, causal=False, window_size=(None, None), learnable_sink=None, softcap=0.0, return_lse=False):
     """FlashAttention 4."""
-    own, key = places(q, k)
-    left, right = (None, 0) if causal and window_size[0] is None else window_size
-    hidden = torch.zeros(q.shape[1], k.shape[1], dtype=bool)
-    if left is not None:
-        hidden |= key < own - left
-    if right is not None or causal:
-        hidden |= key > own + (0 if causal else right)
+    hidden = beyond(q, k, window_size[0], 0 if causal else window_size[1])
     o, lse = attend(q, k, v, scale=softmax_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=softcap, sink=learnable_sink)
     return (o, lse) if return_lse else o
 
@@ -399,12 +396,10 @@ class Inference(Judged):
         def single_prefill_with_kv_cache(q, k, v, causal=False, sm_scale=None, window_left=-1, custom_mask=None, logits_soft_cap=None,
                                          pos_encoding_mode="NONE", return_lse=False, k_scale=None, v_scale=None):  # fmt: skip
             q, k, v = q[None], k[None] * (k_scale or 1), v[None] * (v_scale or 1)
-            own, key = places(q, k)
-            hidden = ~custom_mask if custom_mask is not None else (key > own) if causal else torch.zeros(q.shape[1], k.shape[1], dtype=bool)
-            if window_left >= 0:
-                hidden = hidden | (key < own - window_left)
+            hidden = beyond(q, k, window_left if window_left >= 0 else None, 0 if causal and custom_mask is None else None)
+            hidden = hidden | ~custom_mask if custom_mask is not None else hidden
             slopes = 2.0 ** (-8.0 * torch.arange(1, q.shape[2] + 1) / q.shape[2])
-            bias = slopes[:, None, None] * (key - torch.arange(q.shape[1])[:, None]) if pos_encoding_mode == "ALIBI" else None
+            bias = slopes[:, None, None] * (places(q, k)[1] - torch.arange(q.shape[1])[:, None]) if pos_encoding_mode == "ALIBI" else None
             o, lse = attend(q, k, v, scale=sm_scale or q.shape[-1] ** -0.5, hidden=hidden, cap=logits_soft_cap or 0.0, bias=bias)
             return (o[0], lse[0].T / math.log(2)) if return_lse else o[0]
 
@@ -422,9 +417,7 @@ class Inference(Judged):
         def sageattn(q, k, v, tensor_layout="HND", is_causal=False, sm_scale=None, return_lse=False, *, more=0, **kwargs):
             turn = (lambda x: x.transpose(1, 2)) if tensor_layout == "HND" else (lambda x: x)
             q, k, v = turn(q), turn(k), turn(v)
-            own, key = places(q, k)
-            hidden = (key > own + more) & is_causal
-            o, lse = attend(q, k, v, scale=sm_scale or q.shape[-1] ** -0.5, hidden=hidden)
+            o, lse = attend(q, k, v, scale=sm_scale or q.shape[-1] ** -0.5, hidden=beyond(q, k, None, more if is_causal else None))
             return (turn(o), lse) if return_lse else turn(o)
 
         kernel = A.sageattention.sageattn.using(sageattn)
