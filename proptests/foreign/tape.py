@@ -91,17 +91,10 @@ class Value:
     __sub__ = elementwise(np.subtract, lambda g, x, y: (g, -g))
     __truediv__ = elementwise(np.divide, lambda g, x, y: (g / y, -g * x / (y * y)))
 
-    def __rsub__(self, other):
-        return Value.__sub__(other, self)
-
-    def __rtruediv__(self, other):
-        return Value.__truediv__(other, self)
-
-    def __matmul__(self, other):
-        return product(self, other, self.tape.round)
-
-    def __getitem__(self, index):
-        return self.of(self.value[index], lambda g: (index, g))
+    __rsub__ = lambda self, other: Value.__sub__(other, self)
+    __rtruediv__ = lambda self, other: Value.__truediv__(other, self)
+    __matmul__ = lambda self, other: product(self, other, self.tape.round)
+    __getitem__ = lambda self, index: self.of(self.value[index], lambda g: (index, g))
 
     def exp(self):
         y = np.exp(self.value)

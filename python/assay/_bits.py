@@ -33,7 +33,8 @@ def changed_alone(case, answer, run):
         if batch > 1:
             # A tensor without axes is of all sequences together.
             part = {name: sequence_of(x, b) for name, x in answer.items() if x[1]}
-            faults += differences(part, run(alone(case, b)), {}, f"when sequence {b} is run alone", b)
+            alone = case._changed({name: sequence_of(x, b) for name, x in case.tensors.items()}, "")
+            faults += differences(part, run(alone), {}, f"when sequence {b} is run alone", b)
     return faults
 
 
@@ -51,11 +52,6 @@ def sequence_of(tensor, b):
     """Sequence b of a tensor [B, ...], as [1, ...]; a number is of every sequence."""
     dtype, shape, _ = tensor
     return (dtype, (1, *shape[1:]), bits(tensor)[b].tobytes()) if shape else tensor
-
-
-def alone(case, b):
-    """The case of sequence b of the batch."""
-    return case._changed({name: sequence_of(x, b) for name, x in case.tensors.items()}, "")
 
 
 def differences(first, second, judged, when, sequence=0):

@@ -74,7 +74,6 @@ def answer_of(word):
 
 
 def tensors_of(path):
-    """The tensors of a file."""
     try:
         return _native.parse(path.read_bytes(), str(path))[0]
     except OSError as error:
@@ -95,7 +94,6 @@ def shared(options):
 
 
 def called(options):
-    """How a kernel is called."""
     return {"rename": pairs(options.rename, "rename"), "arrays": options.arrays, "device": options.device, "raises": False}
 
 
@@ -125,7 +123,6 @@ def setting(word):
 
 
 def audit(args):
-    """`assay audit`."""
     p = with_outputs(parser("audit", "Whether a candidate computes its task, or what passes for it", "audit", "makes the audit the same again"))
     p.add_argument("task", help="a mechanism (with --shape), a definition of flashinfer-bench or SOL-ExecBench (.json), or a KernelBench task (.py)")
     p.add_argument("candidate", help="file.py:function, module:function, a file of KernelBench (its ModelNew), or a solution of a definition (.json)")
@@ -152,7 +149,6 @@ def audit(args):
 
 
 def choose(args):
-    """`assay choose`."""
     p = parser("choose", "Whether a top-k, a choice of blocks or of experts is one that a right kernel may make", "guides/choices")
     p.add_argument("case", help="a case file, or a mechanism whose output are scores (with --shape)")
     p.add_argument("chosen", nargs="?", help="a safetensors file with chosen, -1 for none, and perhaps length")
@@ -186,7 +182,6 @@ def choice_of(path):
 
 
 def invariance(args):
-    """`assay invariance`."""
     p = with_outputs(parser("invariance", "Whether a kernel answers the same bits, or right ones, however it is asked"))
     p.add_argument("case", help="a case file, or a mechanism (with --shape)")
     p.add_argument("--kernel", required=True, help="file.py:function or module:function")
@@ -206,7 +201,6 @@ def invariance(args):
 
 
 def pair(args):
-    """`assay pair`."""
     p = with_outputs(parser("pair", "Two kernels, each against the truth, and how far they are apart"))
     p.add_argument("a", help="file.py:function, module:function, an answer file, or a folder that assay.capture has written")
     p.add_argument("b", help="the same")

@@ -7,7 +7,8 @@ import time
 @contextlib.contextmanager
 def shown(progress):
     """The listener of how far the work is: progress if it is there, else a line on a terminal or in a notebook, else None."""
-    if progress is not None or not somebody_looks_on():
+    looks_on = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+    if progress is not None or not looks_on:
         yield progress
         return
     line = Line()
@@ -15,10 +16,6 @@ def shown(progress):
         yield line
     finally:
         line.clear()
-
-
-def somebody_looks_on():
-    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 class Line:

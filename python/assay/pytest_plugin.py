@@ -48,12 +48,8 @@ def pytest_configure(config):
         f"{MARK}(mechanism, shape, dtype='bf16', ...): run the test with each of these cases as assay_case; an argument that is a list or a"
         " range has several values",
     )
-    if watches(config):
+    if config.getoption("--assay-baseline") or config.getoption("--assay-update-baseline"):
         config.pluginmanager.register(Errors(config), "assay-errors")
-
-
-def watches(config):
-    return config.getoption("--assay-baseline") or config.getoption("--assay-update-baseline")
 
 
 class Errors:

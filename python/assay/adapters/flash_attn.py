@@ -66,15 +66,12 @@ class FlashAttention(Attention):
             raise InputError("alibi_slopes: assay judges one slope for a head, not one for a head of each sequence")
         inputs = {name: bound[name] for name in "qkv"}
         inputs["alibi_slopes"] = bound.get("alibi_slopes")
-        return inputs, self.posed_params(bound)
-
-    def posed_params(self, bound):
         left, right = (None if size == self.unlimited else size for size in bound.get("window_size") or (self.unlimited,) * 2)
         causal = bound.get("causal", False) or right == 0
         params = self.posed_settings(bound.get("softmax_scale"), bound["q"].shape[-1], causal, left, right)
         if bound.get("softcap"):
             params["soft_cap"] = bound["softcap"]
-        return params
+        return inputs, params
 
 
 class Packed(FlashAttention):

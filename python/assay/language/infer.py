@@ -20,35 +20,19 @@ def need(ok, why):
         raise MechanismError(why)
 
 
-def is_index(x):
-    return type(x) is int and 0 <= x < 2**31
-
-
-def is_literal(x):
-    """A truth value, or a fraction of no more digits."""
-    return type(x) is bool or bool(FRACTION.fullmatch(x))
-
-
-def is_integer(x):
-    return type(x) is int and abs(x) < 2**63
-
-
-def is_flag(x):
-    return type(x) is bool
-
-
+is_flag = lambda x: type(x) is bool
 # Attributes that a mechanism writes, and the conditions on them.
 ATTRIBUTES = {
-    "const": {"value": (is_literal, 'a truth value or a reduced fraction, as in "1/10"')},
-    "int": {"value": (is_integer, "an integer of 64 bits")},
+    "const": {"value": (lambda x: is_flag(x) or FRACTION.fullmatch(x), 'a truth value or a reduced fraction, as in "1/10"')},
+    "int": {"value": (lambda x: type(x) is int and abs(x) < 2**63, "an integer of 64 bits")},
     "size": {"axis": (is_axis, "an axis")},
     "iota": {"axis": (is_axis, "an axis")},
     "expand": {"size": (is_axis, "an axis")},
-    "index": {"i": (is_index, "an index")},
+    "index": {"i": (lambda x: type(x) is int and 0 <= x < 2**31, "an index")},
     "shift": {"by": (lambda x: type(x) is int and abs(x) < 2**31, "an integer")},
     "cumsum": {"reverse": (is_flag, "true or false")},
-    "contract": {"spec": (lambda x: isinstance(x, str) and bool(SPEC.fullmatch(x)), 'of the form "ab,bc->ac"')},
-    "round": {"site": (lambda x: isinstance(x, str) and bool(NAME.fullmatch(x)), "the name of a site")},
+    "contract": {"spec": (lambda x: isinstance(x, str) and SPEC.fullmatch(x), 'of the form "ab,bc->ac"')},
+    "round": {"site": (lambda x: isinstance(x, str) and NAME.fullmatch(x), "the name of a site")},
     "scan": {"reverse": (is_flag, "true or false")},
 }
 
