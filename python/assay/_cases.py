@@ -1,6 +1,7 @@
 """Cases: problems with everything that fixes their answers."""
 import contextlib
 import difflib
+import functools
 import json
 import os
 import re
@@ -12,7 +13,6 @@ from ._native import InputError
 # Names of a report's files, also in messages until they are saved.
 CASE, ANSWER = "case.safetensors", "answer.safetensors"
 
-_mechanism_facts = {}
 # Mechanisms beside assay.mechanisms(), of cases with arguments alone (docs/arguments.md).
 COMPONENTS = ("short_conv", "gated_rmsnorm")
 
@@ -24,18 +24,17 @@ def mechanisms():
 
 def facts_of(mechanism):
     """The facts of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
-    if mechanism not in _mechanism_facts:
-        _programs.read(mechanism)
-        facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
-        if facts is not None:
-            facts["name"] = mechanism
-        if facts is None:
-            near = _near(mechanism, mechanisms())
-            raise InputError(f"mechanism: there is no {mechanism}{near}; there are {', '.join(mechanisms())}")
-        if mechanism.endswith((".py", ".json")):  # without a digest: a file may be another one the next time
-            return facts
-        _mechanism_facts[mechanism] = facts
-    return _mechanism_facts[mechanism]
+    is_file = mechanism.endswith((".py", ".json"))  # without a digest: it may hold another program the next time
+    return (_facts.__wrapped__ if is_file else _facts)(mechanism)
+
+
+@functools.cache
+def _facts(mechanism):
+    _programs.read(mechanism)
+    facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
+    if facts is None:
+        raise InputError(f"mechanism: there is no {mechanism}{_near(mechanism, mechanisms())}; there are {', '.join(mechanisms())}")
+    return {**facts, "name": mechanism}
 
 
 def _near(word, words):

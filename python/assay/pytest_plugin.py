@@ -70,11 +70,9 @@ class Errors:
             yield
             return
         seed = spec[1].get("seed", 0)
-        before, _reports.hears = _reports.hears, lambda report: _baselines.record(self.rows, item.nodeid, seed, report)
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_reports, "hears", lambda report: _baselines.record(self.rows, item.nodeid, seed, report))
             yield
-        finally:
-            _reports.hears = before
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node, error):
@@ -159,8 +157,6 @@ def pytest_runtest_call(item):
         n = next(count)
         return root / (_reports.safe_name(item.nodeid.split("/")[-1]) + (f".{n}" if n > 1 else ""))
 
-    before, _reports.folder_of = _reports.folder_of, place
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_reports, "folder_of", place)
         yield
-    finally:
-        _reports.folder_of = before

@@ -41,11 +41,10 @@ class Adapter:
         changed.function = function or self.function
         for argument, value in arguments.items():
             self.refuse(argument, value)
-            if argument in self.posed_as and (value is None or value is False):
-                continue
             if argument in self.posed_as:
-                raise InputError(f"{argument}: is of the case, not of the adapter: assay.case({self.mechanism!r}, ..., {self.posed_as[argument]})")
-            if argument not in self.harmless and argument not in self.refused:
+                if value is not None and value is not False:
+                    raise InputError(f"{argument}: is of the case, not of the adapter: assay.case({self.mechanism!r}, ..., {self.posed_as[argument]})")
+            elif argument not in self.harmless and argument not in self.refused:
                 known = ", ".join(self.harmless) or "none"
                 raise InputError(f"{argument}: the adapter of {self.name} passes no argument of that name; it passes {known}")
         changed.arguments = {**self.arguments, **{name: x for name, x in arguments.items() if name not in self.posed_as}}
