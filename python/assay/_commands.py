@@ -29,9 +29,10 @@ def parser(verb, about, page="guides/invariance", seed="of a mechanism's numbers
 
 def with_outputs(p):
     """The same, and where the outputs of a kernel are."""
-    p.add_argument("--outputs", help="what it returns, in order: o,final_state")
-    p.add_argument("--out", help="outputs that are arguments, which it writes into: o")
-    p.add_argument("--inplace", help="states that it may overwrite, which then are the final ones: initial_state")
+    words = lambda text: text.split(",")
+    p.add_argument("--outputs", type=words, help="what it returns, in order: o,final_state")
+    p.add_argument("--out", type=words, default=(), help="outputs that are arguments, which it writes into: o")
+    p.add_argument("--inplace", type=words, default=(), help="states that it may overwrite, which then are the final ones: initial_state")
     return p
 
 
@@ -57,12 +58,9 @@ def kernel_of(word):
     sys.path.insert(0, "")
     try:
         return candidate_of(where)
-    except AttributeError as error:
-        if getattr(error, "name", None) in name.split("."):
-            raise InputError(f"kernel: {place} has no {name}") from None
-        raise InputError(f"kernel: {place}: AttributeError: {error}") from None
     except Exception as error:  # whatever an import raises
-        raise InputError(f"kernel: {place}: {type(error).__name__}: {error}") from None
+        is_missing = isinstance(error, AttributeError) and error.name in name.split(".")
+        raise InputError(f"kernel: {place} has no {name}" if is_missing else f"kernel: {place}: {type(error).__name__}: {error}") from None
 
 
 def answer_of(word):
@@ -89,8 +87,7 @@ def head_of(path):
 
 def shared(options):
     """The settings of the kernel's calls."""
-    outputs, out, inplace = (words.split(",") if words else () for words in (options.outputs, options.out, options.inplace))
-    return {"outputs": outputs or None, "out": out, "inplace": inplace, **called(options)}
+    return {"outputs": options.outputs, "out": options.out, "inplace": options.inplace, **called(options)}
 
 
 def called(options):
