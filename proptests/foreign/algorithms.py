@@ -11,7 +11,7 @@ import struct
 import sys
 
 import numpy as np
-from recordings import ROOT, read_header
+from recordings import read_header
 from tape import ROUNDINGS, Tape, by_factors, concatenate, product, solve, stack, substituted, turned
 
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -99,7 +99,7 @@ def answered(kernel, case, out):
     function = recurrence if problem.mechanism in RECURRENCES else globals()[problem.mechanism]
     with np.errstate(all="ignore"):  # what overflows is judged
         problem.write(out, problem.answer(function(problem, settings)), kernel)
-    return ["--mechanism", ROOT / "mechanisms/json/rls.json"] if problem.mechanism == "rls" else []  # it has no kernel in `assay`
+    return []
 
 
 def pieces(tokens, size):

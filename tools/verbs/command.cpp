@@ -71,7 +71,7 @@ std::string shown_refusal(std::string_view refusal, const Console& console) {
 std::string usage(const CLI::App* app, const CLI::Error& error, const Console& console) {
   std::string choice;
   if (error.get_name() == "RequiredError") choice = verbs_to_choose(app);
-  if (error.get_name() == "ExtrasError") choice = flags_meant(app);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) choice = flags_meant(app);
   return CLI::FailureMessage::simple(app, CLI::Error(error.get_name(), shown_refusal(error.what() + choice, console)));
 }
 

@@ -24,8 +24,8 @@ DIGITS = {"tf32": "tf32 or fp16, which have as many digits"}
 # How many calls are timed, each with inputs of its own.
 TIMED = 3
 CANNOT_SEE = (
-    "time: how fast it is elsewhere; what it would do on another machine, in later calls or on shapes beyond those"
-    " above; gradients; whether it calls a library; a candidate that attacks this process: an audit is no sandbox"
+    "time: how fast it is elsewhere; what it would do on another machine, in later calls, on shapes beyond those"
+    " above or on inputs of other sizes, as keys of another norm and strong gates; gradients; whether it calls a library; a candidate that attacks this process: an audit is no sandbox"
 )
 
 
