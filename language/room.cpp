@@ -1,13 +1,8 @@
 #include "language/room.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <memory>
 #include <set>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include "files/input_file.hpp"
@@ -310,21 +305,13 @@ Program program_in(const std::string& path) {
   return read_program(front_end(path), path);
 }
 
-/// A key of what a file holds now: where it lies, and when it was written. One that was edited is another program.
-std::string content_of(const std::string& path) {
-  std::error_code none;
-  const auto written = std::filesystem::last_write_time(path, none).time_since_epoch();
-  const auto ticks = std::chrono::duration_cast<std::chrono::nanoseconds>(written).count();
-  return std::filesystem::absolute(path, none).string() + '\n' + std::to_string(ticks);
-}
-
 std::shared_ptr<const ProgramRoom> program_room(std::string_view name) {
   static Memo<ProgramRoom> programs(most_programs);
   const std::size_t length = program_path(name);
   if (length == 0) return nullptr;
-  const std::string path(name.substr(0, length));
-  return programs.find(length < name.size() ? std::string(name) : content_of(path),
-                       [&] { return std::make_shared<const ProgramRoom>(std::string(name), program_in(path)); });
+  return programs.find(std::string(name), [&] {
+    return std::make_shared<const ProgramRoom>(std::string(name), program_in(std::string(name.substr(0, length))));
+  });
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ std::span<const Room* const> rooms() {
   return all;
 }
 
-Answer Room::emulated(const Problem&) const { throw InputError(text(name, ": no model of its roundings; `assay oracle` answers it with proven bounds")); }
+Answer Room::emulated(const Problem&) const {
+  throw InputError(text(name, ": no model of its roundings; `assay oracle` answers it with proven bounds"));
+}
 std::optional<Arrays> Room::term_sizes(const Problem&, const HeldIn&, int) const { return std::nullopt; }
 std::unique_ptr<Trajectory> Room::trajectory(Tier) const { return nullptr; }
 

@@ -22,14 +22,9 @@ def mechanisms():
     return _native.mechanisms()
 
 
+@functools.cache
 def facts_of(mechanism):
     """The facts of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
-    is_file = mechanism.endswith((".py", ".json"))  # without a digest: it may hold another program the next time
-    return (_facts.__wrapped__ if is_file else _facts)(mechanism)
-
-
-@functools.cache
-def _facts(mechanism):
     _programs.read(mechanism)
     facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
     if facts is None:

@@ -31,20 +31,6 @@ def test_outputs_come_in_the_order_of_its_return_and_defaults_are_told():
     assert assay.check(case, lambda q, k, v, beta, initial_state, by, **x: kernel(q, k, v, beta, initial_state, 0.25, by, True), rename={"gain": "by"})
 
 
-def test_a_file_that_was_edited_is_another_program(tmp_path, monkeypatch):
-    """In one process, and of the same name in another folder."""
-    text, shape = pathlib.Path(MINE).read_text(), (1, 5, 2, 8)
-    digests = []
-    for folder, gain in (("here", "0.75"), ("here", "0.5"), ("there", "0.25")):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        monkeypatch.chdir(tmp_path / folder)
-        pathlib.Path("mine.py").write_text(text.replace("0.75", gain))
-        case = assay.case("mine.py", shape, "fp32", cotangents=False)
-        digests.append(case.mechanism)
-        assert assay.check(case, kernel)
-    assert len(set(digests)) == 3
-
-
 def test_a_program_in_json_has_no_order(tmp_path):
     path = str(tmp_path / "mine.json")
     said("mechanism", "export", MINE, "-o", path)
