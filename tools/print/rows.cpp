@@ -265,17 +265,13 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
   const Verdict worst = worst_of(rows);
   std::map<std::string, std::vector<const ReportRow*>> by;
   std::vector<std::string> unseen, wrong;
-  std::string hidden;
-  for (const ReportRow& row : rows) {
+  for (const ReportRow& row : rows)
     if (row.judgement.verdict == Verdict::unseen)
       unseen.push_back(row.tensor);
     else if (row.judgement.verdict == Verdict::pass)
       by[row.evidence.empty() ? "contract " + contract_of(row) : row.evidence].push_back(&row);
     else if (row.judgement.verdict == worst)
       wrong.push_back(row.tensor.empty() ? "all tensors" : row.tensor);
-    if (row.judgement.verdict == Verdict::pass && !row.judgement.accepted_corruptions.empty())
-      hidden += fmt::format("; {} {}", row.tensor, row.judgement.reason);
-  }
   if (!passes(worst))
     return fmt::format("{}  {} of {}: {}{}", name_of(worst), wrong.size(), counted(rows.size(), "tensor"),
                        names_in(wrong), left);
@@ -292,7 +288,7 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
                         counted(passing.size(), "tensor"), by_model ? "the " : "", evidence,
                         short_ratio(excess(largest)), limit, largest->tensor);
   }
-  return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen)) + hidden + left;
+  return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen)) + left;
 }
 
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& first) {
@@ -320,6 +316,8 @@ std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const
       if (row.judgement.infinite > 0)
         note(fmt::format("{} {} infinite, as no number of its dtype is so large", row.judgement.infinite,
                          row.judgement.infinite == 1 ? "element is" : "elements are"));
+      if (row.judgement.verdict == Verdict::pass && !row.judgement.accepted_corruptions.empty())
+        note(row.judgement.reason + "; other tensors show it");
       if (!row.judgement.blind_spots.empty()) note("this case cannot show " + names_in(row.judgement.blind_spots));
       continue;
     }
