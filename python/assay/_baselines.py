@@ -2,8 +2,7 @@
 import json
 import math
 
-import numpy
-
+from . import _native
 from ._native import InputError
 
 # Probability that two runs of one kernel look as if the second were worse, in any tensor.
@@ -91,16 +90,6 @@ def worsened(was, now, rate):
         return f"{math.exp(means[1] - means[0]):.3g} times what it was" if means[1] > means[0] else ""
     freedom = sum(squares) ** 2 / sum(x**2 / (len(list_) - 1) for x, list_ in zip(squares, logs))
     grown = means[1] - means[0]
-    if exceeded(grown / math.sqrt(sum(squares)), freedom) >= rate:
+    if _native.student_tail(grown / math.sqrt(sum(squares)), freedom) >= rate:
         return ""
     return f"its error is {math.exp(grown):.3g} times what it was, {math.exp(means[1]):.3g} and not {math.exp(means[0]):.3g}"
-
-
-def exceeded(t, freedom):
-    """The probability of a larger t of Student's distribution: of t = sqrt(freedom) tan(x), where x has a density like cos(x)^(freedom - 1)."""
-
-    def mass(low, steps=100_000):
-        width = (math.pi / 2 - low) / steps
-        return width * (numpy.sin(width * (numpy.arange(steps) + 0.5)) ** (freedom - 1)).sum()
-
-    return mass(math.atan2(t, math.sqrt(freedom))) / mass(-math.pi / 2)

@@ -19,6 +19,7 @@
 #include "python/native/judging.hpp"
 #include "python/native/watched.hpp"
 #include "reference/core/error.hpp"
+#include "tools/baseline/baseline_change.hpp"
 #include "tools/program.hpp"
 #include "tools/verbs/command.hpp"
 
@@ -235,6 +236,7 @@ void define(nb::module_& m) {
     for (const Room* room : rooms()) names.emplace_back(room->name);
     return names;
   });
+  m.def("student_tail", &student_tail);
   m.def("program", [](const std::vector<std::string>& args) {
     const nb::gil_scoped_release others_run;
     return program(command_line(), args);

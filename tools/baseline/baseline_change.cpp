@@ -105,6 +105,10 @@ Comparison compared(const BaselineRow& before, const BaselineRow& after, double 
 
 }  // namespace
 
+double student_tail(double t, double freedom) {
+  return cdf(complement(boost::math::students_t_distribution<double>(freedom), t));
+}
+
 std::string_view name_of(Change change) {
   constexpr std::string_view names[] = {"same", "noise", "better", "WORSE", "MISSING", "new"};
   return names[static_cast<int>(change)];

@@ -32,6 +32,9 @@ struct Comparison {
 /// Probability that a comparison of two sets of numbers from the same law finds one that is worse.
 inline constexpr double baseline_false_alarm_rate = 1e-3;
 
+/// The probability of a larger t of Student's distribution with `freedom` > 0 degrees of freedom.
+double student_tail(double t, double freedom);
+
 /// Row by row. A change is one that Welch's t, of the logarithms of the errors, finds at `rate` shared out among the
 /// rows: the standard deviation is that from seed to seed, of before and of after.
 std::vector<Comparison> compare_rows(const std::vector<BaselineRow>& before, const std::vector<BaselineRow>& after,

@@ -125,7 +125,7 @@ std::string as_sarif(const Page& page, const Rows& rows) {
   if (Json evidence = evidence_of_all(rows); !evidence.empty()) run["properties"]["evidence"] = std::move(evidence);
   const Json all = {
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
-  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
+  return json_page(all);
 }
 
 std::string as_github(const Page& page, const Rows& rows) {

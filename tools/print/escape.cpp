@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace assay {
@@ -79,6 +80,10 @@ std::string markdown_block(const std::vector<std::string>& lines) {
   const std::string out = text_of_lines(lines);
   const std::string fence(std::max<std::size_t>(3, longest_ticks(out) + 1), '`');
   return lines.empty() ? "" : fence + '\n' + out + fence + '\n';
+}
+
+std::string json_page(const nlohmann::ordered_json& all) {
+  return all.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 std::string xml(std::string_view text) {

@@ -2,6 +2,7 @@
 // Users' words, names of files above all, in what we print: one function for every format, as
 // careful as plain_text.
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ std::string markdown_text(std::string_view text);
 std::string markdown_code(std::string_view text);
 /// Lines as a block of code, with a line end; "" of none.
 std::string markdown_block(const std::vector<std::string>& lines);
+
+/// A page of JSON for programs. Names of files need not be UTF-8.
+std::string json_page(const nlohmann::ordered_json& all);
 
 /// Text of XML and HTML, an attribute's too; lines stay lines.
 std::string xml(std::string_view text);

@@ -142,7 +142,7 @@ std::string as_json(const Page& page, const Rows& rows) {
   Json all = {{"format", "assay-" + page.verb}, {"version", 1}};
   for (const auto& [key, value] : page.facts) all[key] = value;
   all["passed"] = all_pass(rows), all["command"] = page.command, all["rows"] = std::move(records);
-  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';  // names of files need not be UTF-8
+  return json_page(all);
 }
 
 std::string as_csv(const Rows& rows) {

@@ -156,14 +156,12 @@ std::string page_of(const std::vector<Comparison>& list, const std::string& path
                          {"ratio", c.growth},
                          {"noise", c.noise},
                          {"why", c.why}});
-    return Json{{"format", "assay-baseline-comparison"},
-                {"version", 1},
-                {"baseline", path},
-                {"passed", passes(list)},
-                {"false_alarm_rate", baseline_false_alarm_rate},
-                {"rows", std::move(records)}}
-               .dump(2, ' ', true, Json::error_handler_t::replace) +
-           '\n';
+    return json_page({{"format", "assay-baseline-comparison"},
+                      {"version", 1},
+                      {"baseline", path},
+                      {"passed", passes(list)},
+                      {"false_alarm_rate", baseline_false_alarm_rate},
+                      {"rows", std::move(records)}});
   }
   const bool markdown = format == TableFormat::markdown;
   const Table table = table_of(list, false);

@@ -8,6 +8,7 @@
 
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
+#include "tools/print/escape.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace assay {
@@ -130,7 +131,7 @@ std::pair<std::string, bool> merge_rows(std::vector<Json> pages, const std::vect
   require(list_of(pages.front()) == "rows", names.front(),
           ": is a share of assay-lab's: assay-lab merge makes the whole");
   const Json whole = merged(std::move(pages), names);
-  return {whole.dump(2, ' ', true, Json::error_handler_t::replace) + '\n', whole.at("passed") == true};
+  return {json_page(whole), whole.at("passed") == true};
 }
 
 std::function<int(Console&)> add(CLI::App& app) { return add_merge(app, "report", merge_rows); }
