@@ -405,7 +405,8 @@ TEST(Model, gates_may_be_cumulated) {
   constexpr int T = 96, K = 8, V = 8;
   for (const char* mechanism : {"gla", "retnet"}) {
     const bool of_channels = mechanism == std::string_view("gla");
-    Problem problem = drawn({mechanism, {1, T, 1, 0, K, V, 0}, Format::fp32, Style::slow_writes, 2, {}});
+    const Style style = of_channels ? Style::slow_writes : Style::normal;
+    Problem problem = drawn({mechanism, {1, T, 1, 0, K, V, 0}, Format::fp32, style, 2, {}});
     if (!of_channels)  // a decay of all tokens, by which little is left of the token before
       problem.params.clear(), problem.inputs["log_decay"] = Array({1}, {-5.0});
     const BasicAnswer<HiLo> truth = listed_room(mechanism).values(problem, Tier::w2);
