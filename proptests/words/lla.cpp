@@ -140,6 +140,16 @@ ASSAY_PROPERTY(WordsLla, EveryBoundHoldsAgainstTheReference) {
   }
 }
 
+/// Two keys whose scores are 155 apart: A is 2^-144 in float, and its inverse infinite.
+TEST(WordsLla, AMatrixThatNoFloatInvertsIsFactoredInDouble) {
+  LlaCase c = square_of(Slope::solved, 2, 1);
+  c.mode = RidgeMode::absolute, c.lambda_exponent = -24;
+  LlaData data(c);
+  data.k = {59.4, -50.6}, data.q = {1.41, 1.41};
+  data.problem.q = data.q, data.problem.k = data.k;
+  expect_gradients(data, backward(data, 2, {0, 2}), reference(data));
+}
+
 ASSAY_PROPERTY(WordsLla, TheNextTierLiesInsideTheBound) {
   LlaCase c = *lla_cases();
   c.keys = c.queries = 150, c.dim = 20;

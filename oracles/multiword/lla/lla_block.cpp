@@ -396,17 +396,20 @@ void Block::close(System& system, int words) {
 
 namespace {
 
-/// x <- preconditioner^-1 x, scaled so that no float overflows.
+/// x <- preconditioner^-1 x, scaled by the largest of x. False, and x as it was, where R overflows all the same: a
+/// matrix in float may be as small as 2^-149.
 template <class R>
-void solve(const Factors<R>& f, const Preconditioner<R>& kernels, std::vector<double>& x, std::size_t d) {
+bool solve(const Factors<R>& f, const Preconditioner<R>& kernels, std::vector<double>& x, std::size_t d) {
   double largest = 0;
   for (const double e : x) largest = std::max(largest, std::fabs(e));
-  if (!(largest > 0) || !std::isfinite(largest)) return std::fill(x.begin(), x.end(), 0.0);
+  if (!(largest > 0) || !std::isfinite(largest)) return std::fill(x.begin(), x.end(), 0.0), true;
   const int exponent = std::ilogb(largest);
   std::vector<R> y(x.size());
   for (std::size_t a = 0; a < x.size(); ++a) y[a] = static_cast<R>(std::ldexp(x[a], -exponent));
   kernels.solve(f.U.data(), f.L.data(), y.data(), d, x.size());
+  if (!std::all_of(y.begin(), y.end(), [](R e) { return std::isfinite(e); })) return false;
   for (std::size_t a = 0; a < x.size(); ++a) x[a] = std::ldexp(static_cast<double>(y[a]), exponent);
+  return true;
 }
 
 /// Whether a correction was hardly smaller than the one before. A level's first says how little the level below could
@@ -424,10 +427,11 @@ void Block::correct(System& system) {
     Query& query = queries_[b];
     const double* r = system.residual.row(b).plane[0];
     std::vector<double> x(r, r + stride);
-    if (query.in_double)
-      lla::solve(in_double_[b], table_.in_double, x, problem_.dim);
-    else
-      lla::solve(in_float_[b], table_.in_float, x, problem_.dim);
+    if (!query.in_double && !lla::solve(in_float_[b], table_.in_float, x, problem_.dim)) {
+      query.in_double = true;
+      precondition(b);
+    }
+    if (query.in_double) lla::solve(in_double_[b], table_.in_double, x, problem_.dim);
     double largest = 0, unknown = 0;
     with_words(words_, [&](auto w) {
       constexpr int W = decltype(w)::value;
