@@ -10,7 +10,7 @@ namespace {
 /// Some numbers, each of their parts side by side.
 constexpr int chunk = 64;
 struct Parts {
-  double value[chunk], size[chunk], total[chunk], unit[chunk], rest[chunk], factor[chunk];
+  double value[chunk], size[chunk], noise[chunk], total[chunk], unit[chunk], rest[chunk], factor[chunk];
 };
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -21,7 +21,7 @@ ASSAY_PER_MACHINE void take_apart(const Sized* x, std::ptrdiff_t step, int n, Pa
   for (int i = 0; i < n; ++i) {
     const Sized& from = x[i * step];
     parts.value[i] = from.value, parts.size[i] = from.size, parts.total[i] = from.total, parts.unit[i] = from.unit;
-    parts.rest[i] = from.rest, parts.factor[i] = from.factor;
+    parts.rest[i] = from.rest, parts.factor[i] = from.factor, parts.noise[i] = from.noise;
   }
 }
 
@@ -29,7 +29,7 @@ ASSAY_PER_MACHINE void put_together(const Parts& parts, int n, std::ptrdiff_t st
   for (int i = 0; i < n; ++i) {
     Sized& to = x[i * step];
     to.value = parts.value[i], to.size = parts.size[i], to.total = parts.total[i], to.unit = parts.unit[i];
-    to.rest = parts.rest[i], to.factor = parts.factor[i];
+    to.rest = parts.rest[i], to.factor = parts.factor[i], to.noise = parts.noise[i];
   }
 }
 
@@ -40,11 +40,13 @@ ASSAY_PER_MACHINE void multiply(const Parts& __restrict a, Parts& __restrict b, 
     const double of_factors = larger(larger(a.size[i] * right, left * b.size[i]), std::fabs(v));
     const bool cancelled = (left * capacity <= a.size[i]) & (right * capacity <= b.size[i]);
     const double both = a.size[i] * b.size[i], size = cancelled ? both : larger(both / capacity, of_factors);
+    const double x = cancelled ? a.size[i] : left, y = cancelled ? b.size[i] : right;
+    const double noise = a.noise[i] * y * y + x * y * (x * y) + b.noise[i] * x * x;
     const double total = a.total[i] * b.total[i], unit = total == 0 ? infinite : a.unit[i] * b.unit[i];
     const double rest = a.total[i] * b.rest[i] + a.rest[i] * b.total[i] + a.rest[i] * b.rest[i];
     const bool nothing = ((a.total[i] == 0) & (a.rest[i] == 0)) | ((b.total[i] == 0) & (b.rest[i] == 0));
     const bool spilt = Sized::spills(total, unit, rest, capacity), without = nothing | spilt;
-    b.value[i] = v, b.size[i] = nothing ? 0 : size, b.total[i] = without ? 0 : total;
+    b.value[i] = v, b.size[i] = nothing ? 0 : size, b.noise[i] = nothing ? 0 : noise, b.total[i] = without ? 0 : total;
     b.unit[i] = without ? infinite : unit, b.rest[i] = nothing ? 0 : spilt ? rest + total : rest;
     const double factor = larger(larger(left, right), larger(a.factor[i], b.factor[i]));
     b.factor[i] = nothing ? 0 : factor;
@@ -61,6 +63,8 @@ ASSAY_PER_MACHINE void add(Parts& __restrict y, const Parts& __restrict x, int n
     const bool none = (y.total[i] == 0) & (y.rest[i] == 0), only = (x.total[i] == 0) & (x.rest[i] == 0);
     y.value[i] = v;
     y.size[i] = none ? x.size[i] : only ? y.size[i] : size;
+    const double noise = y.noise[i] + v * v + x.noise[i];
+    y.noise[i] = none ? x.noise[i] : only ? y.noise[i] : noise;
     y.unit[i] = none ? x.unit[i] : only ? y.unit[i] : spilt ? infinite : unit;
     y.rest[i] = none ? x.rest[i] : only ? y.rest[i] : spilt ? rest + total : rest;
     y.total[i] = none ? x.total[i] : only ? y.total[i] : spilt ? 0 : total;
@@ -75,9 +79,11 @@ void add_one_by_one(Sized& sum, const Parts& x, int n, double sign, double capac
   for (int i = 0; i < n; ++i) {
     s.value += sign * x.value[i];
     if (s.total == 0 && s.rest == 0) {
-      s.size = x.size[i], s.total = x.total[i], s.unit = x.unit[i], s.rest = x.rest[i], s.factor = x.factor[i];
+      s.size = x.size[i], s.noise = x.noise[i], s.total = x.total[i], s.unit = x.unit[i], s.rest = x.rest[i],
+      s.factor = x.factor[i];
     } else if (x.total[i] != 0 || x.rest[i] != 0) {
       s.size = larger(larger(s.size, x.size[i]), std::fabs(s.value)), s.factor = larger(s.factor, x.factor[i]);
+      s.noise = s.noise + s.value * s.value + x.noise[i];
       s.total += x.total[i], s.unit = s.unit < x.unit[i] ? s.unit : x.unit[i], s.rest += x.rest[i];
       if (Sized::spills(s.total, s.unit, s.rest, capacity)) s.rest += s.total, s.total = 0, s.unit = infinite;
     }

@@ -98,5 +98,13 @@ ASSAY_PROPERTY(ZeroDifferences, have_the_sigma_of_their_terms) {
           text(name_of(precision), ' ', contract, " d = ", dim, " seed ", seed, ": ", tensor, ' ', name_of(verdict)));
 }
 
+/// 64 roundings of each sum and 8 heads: more than one rounding at the largest of its terms allows.
+TEST(ZeroDifferences, count_every_rounding) {
+  int nonzero = 0;
+  for (const auto& [tensor, verdict] : verdicts(Format::fp32, 13, 64, "fp32", nonzero))
+    EXPECT_TRUE(passes(verdict) || verdict == Verdict::vacuous) << tensor << ' ' << name_of(verdict);
+  EXPECT_GT(nonzero, 0);
+}
+
 }  // namespace
 }  // namespace assay
