@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "arguments/file_rooms.hpp"
+#include "arguments/programs/library.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/model.hpp"
 #include "language/program/mutants.hpp"
@@ -24,10 +25,12 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
   return off <= 1e-10 * largest;
 }
 
-/// The program of the case: its mechanism, or what its arguments join it with.
+/// The program of the case: its mechanism, what its arguments join it with, or the definition of a room in C++.
 std::shared_ptr<const language::Mechanism> program_of(const Problem& problem) {
-  const auto joined = arguments::joined_mechanism(problem);
-  return joined != nullptr ? joined : language::find_mechanism(problem.mechanism);
+  if (auto joined = arguments::joined_mechanism(problem)) return joined;
+  if (auto own = language::find_mechanism(problem.mechanism)) return own;
+  if (arguments::find_mechanism_program(problem.mechanism) == nullptr) return nullptr;
+  return std::make_shared<language::Mechanism>(arguments::mechanism_program(problem.mechanism, problem.params));
 }
 
 Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {

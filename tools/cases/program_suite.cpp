@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "arguments/programs/library.hpp"
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
 #include "judge/court/cache.hpp"
@@ -35,11 +36,19 @@ std::vector<SuiteCandidate> general_cases(const Room& room) {
 
 int length_of(const SuiteCandidate& c) { return c.extents(1).seq_len; }
 
+/// The room's own, or the definition of a room in C++. Throws InputError if it has none.
+language::Mechanism formula_of(const Room& room) {
+  if (room.is_program()) return language::program_of(room);
+  const language::Program* program = arguments::find_mechanism_program(room.name);
+  require(program != nullptr, "suite: no program defines ", room.name, ", so no cases can be chosen");
+  return language::Mechanism(*program);
+}
+
 /// Chooses one case after the other.
 class Choice {
  public:
   Choice(const Room& room, int threads) : room_(room), threads_(threads) {
-    wrong_ = wrong_formulas(language::program_of(room), true);
+    wrong_ = wrong_formulas(formula_of(room), true);
     hidden_.resize(wrong_.size());
     std::iota(hidden_.begin(), hidden_.end(), 0);
     changes_.resize(wrong_.size());
@@ -160,8 +169,10 @@ std::optional<ProgramSuite> unpacked(const std::string& bytes) try {
 }
 
 /// All that the choice follows from: the program, and the hints that its cases are drawn by.
-std::string key_of(const language::Program& program) {
+std::string key_of(const Room& room) {
+  const language::Program program = formula_of(room).program;
   std::string key = "suite of the program " + program.digest();
+  if (!room.is_program()) key += " of " + std::string(room.name);  // which takes other shapes than its program
   for (const language::Input& input : program.inputs)
     for (const auto& [name, value] : input.hint) key += ' ' + input.name + ' ' + name + '=' + value;
   return key;
@@ -189,7 +200,7 @@ ProgramSuite choose_program_suite(const Room& room, int threads, const std::func
 const ProgramSuite& program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done) {
   static std::mutex guard;
   static std::map<std::string, std::unique_ptr<const ProgramSuite>> known;
-  const std::string key = key_of(language::program_of(room).program);
+  const std::string key = key_of(room);
   const std::lock_guard lock(guard);
   std::unique_ptr<const ProgramSuite>& suite = known[key];
   if (suite != nullptr) return *suite;

@@ -107,7 +107,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
   app.add_flag("--mutants", options->mutants,
-               "of a program: say which errors in its formula this case would have failed");
+               "say which errors in the formula of its mechanism this case would have failed");
   app.add_flag("--shrink", options->shrinks,
                "of a case that `assay case` has made and that fails: look for a smaller one");
   app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")

@@ -71,16 +71,12 @@ const ProgramSuite& chosen_suite(const Room& room, const SuiteFlags& flags, Cons
                        [&](std::size_t total) { progress.step(total, "choosing cases"); });
 }
 
-/// The eight of a room as they were measured, of a program as they are chosen here.
+/// The eight of a room as they were measured; of a program, and of a room without kernels, as they are chosen here.
 std::vector<SuiteCandidate> cases_of(const Room& room, const SuiteFlags& flags, Console& console) {
-  if (room.is_program()) {
-    require(!flags.settings, "--settings: ", room.name, " has none");
-    return chosen_suite(room, flags, console).cases;
-  }
   const Suite* suite = find_suite(room.name);
-  require(suite != nullptr, "suite: ", room.name,
-          " has no kernel and so no contract to judge by; `assay oracle` answers its cases with proven bounds");
-  require(!flags.settings || !suite->with_settings.empty(), "--settings: ", room.name, " has none");
+  require(!flags.settings || (suite != nullptr && !suite->with_settings.empty()), "--settings: ", room.name,
+          " has none");
+  if (suite == nullptr) return chosen_suite(room, flags, console).cases;
   std::vector<SuiteCandidate> list;
   for (const SuiteCase& written : flags.settings ? suite->with_settings : suite->cases) list.push_back(written.inputs);
   return list;
@@ -396,7 +392,7 @@ Page page_of(const SuiteFlags& flags, const std::vector<Posed>& cases, Outcome& 
                 {"false_alarm_rate", flags.false_alarms},
                 {"cases", std::move(list)},
                 {"findings", all.findings}};
-  if (cases.front().seeded.room->is_program()) page.facts.emplace_back("formula", json_of_choice(flags));
+  if (find_suite(flags.mechanism) == nullptr) page.facts.emplace_back("formula", json_of_choice(flags));
   page.overview = std::move(all.table);
   return page;
 }
@@ -423,7 +419,7 @@ int measure(const SuiteFlags& flags, Console& console) {
   if (!flags.mechanism.empty()) {
     const auto found = room_named(flags.mechanism, "mechanism");
     const Room& room = *found;
-    if (room.is_program()) return measure_program(room, flags, file, console);
+    if (find_kernels(kernel_rooms(), room.name) == nullptr) return measure_program(room, flags, file, console);
   }
   std::vector<Suite> all;
   for (const Room* room : rooms()) {
