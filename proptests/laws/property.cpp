@@ -1,5 +1,6 @@
 #include "proptests/laws/property.hpp"
 
+#include <gtest/gtest-spi.h>
 #include <rapidcheck/gtest.h>
 
 #include <chrono>
@@ -14,6 +15,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Runs the property on one case. An EXPECT that fails fails this case, and no other that is tried to shrink it.
+void try_case(const std::function<void()>& property) {
+  ::testing::TestPartResultArray parts;
+  {
+    using Reporter = ::testing::ScopedFakeTestPartResultReporter;
+    const Reporter reporter(Reporter::INTERCEPT_ALL_THREADS, &parts);
+    property();
+  }
+  std::string said;
+  for (int i = 0; i < parts.size(); ++i)
+    if (parts.GetTestPartResult(i).failed()) said += std::string(parts.GetTestPartResult(i).message()) + '\n';
+  if (!said.empty()) RC_FAIL(said);
+}
+
 }  // namespace
 
 void check_property(const std::function<void()>& property) {
@@ -27,7 +42,7 @@ void check_property(const std::function<void()>& property) {
   const auto timed = [&] {
     if (tried >= 2 && !failed && is_late()) return;
     try {
-      property();
+      try_case(property);
       ++tried;  // those that are discarded are none
     } catch (const rc::detail::CaseResult& result) {
       failed = failed || result.type == rc::detail::CaseResult::Type::Failure;

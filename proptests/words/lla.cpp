@@ -136,7 +136,6 @@ ASSAY_PROPERTY(WordsLla, EveryBoundHoldsAgainstTheReference) {
     const Mp100 allowed = slack(data, truth[0]);
     const auto o = [&](std::size_t i) { return std::pair(truth[0][i], allowed); };
     expect_contained(lla_forward(data.problem, {words, 1, best_isa()}, {0, words}).o, o, "o of the way forward");
-    RC_ASSERT(!testing::Test::HasFailure());
   }
 }
 
@@ -159,7 +158,6 @@ ASSAY_PROPERTY(WordsLla, TheNextTierLiesInsideTheBound) {
     const LlaGradients fine = backward(data, words, {0, words});
     for (std::size_t t = 0; t < named(fine).size(); ++t)
       expect_agree(*named(coarse)[t].second, *named(fine)[t].second, named(fine)[t].first);
-    RC_ASSERT(!testing::Test::HasFailure());
   }
 }
 
