@@ -1,7 +1,6 @@
 #include "arguments/drawn_case.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -17,6 +16,7 @@
 #include "files/problem_file.hpp"
 #include "files/shown.hpp"
 #include "language/room.hpp"
+#include "reference/core/parse_number.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 #include "reference/core/sha256.hpp"
@@ -81,11 +81,9 @@ class Draw {
 
 double number_from(const std::string& name, const std::string& digits) {
   if (digits == "-inf") return -std::numeric_limits<double>::infinity();
-  double x = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
-  require(error == std::errc{} && end == digits.data() + digits.size() && !std::isnan(x), "--with: ", name, ": ",
-          excerpt(digits), " is no number");
-  return x;
+  const auto x = parse_number<double>(digits);
+  require(x && !std::isnan(*x), "--with: ", name, ": ", excerpt(digits), " is no number");
+  return *x;
 }
 
 std::vector<std::string> split(const std::string& list) {
@@ -505,11 +503,9 @@ class Maker {
     if (!words.empty()) {
       missing.clear();
       for (const std::string& word : split(words)) {
-        int n = 0;
-        const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
-        require(error == std::errc{} && end == word.data() + word.size(), "--with: ", name, ": ", excerpt(word),
-                " is no integer");
-        missing.push_back(n);
+        const auto n = parse_number<int>(word);
+        require(n.has_value(), "--with: ", name, ": ", excerpt(word), " is no integer");
+        missing.push_back(*n);
       }
     }
     Array array({static_cast<int>(missing.size())});

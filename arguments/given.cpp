@@ -1,7 +1,6 @@
 #include "arguments/given.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "files/did_you_mean.hpp"
@@ -9,6 +8,7 @@
 #include "files/names.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/scalars/scalar.hpp"
+#include "reference/core/parse_number.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -40,14 +40,13 @@ Json spelled(const Json& value, const std::string& name) {
 
 /// A number of a tensor that holds integers.
 int integer_from(const std::string& digits, const std::string& name, int least) {
-  int n = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  if (error != std::errc{} || end != digits.data() + digits.size() || n < least)
+  const auto n = parse_number<int>(digits);
+  if (!n || *n < least)
     throw Refusal(
         Status::domain, -1,
         text(name, ": expected an integer", least > std::numeric_limits<int>::min() ? text(" of at least ", least) : "",
              ", got ", excerpt(digits)));
-  return n;
+  return *n;
 }
 
 std::vector<int> integers_from(const Numbers& numbers, std::string_view name, int least) {

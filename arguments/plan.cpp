@@ -1,13 +1,13 @@
 #include "arguments/plan.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <system_error>
 
 #include "arguments/decimal_sum.hpp"
 #include "oracles/core/bind.hpp"
+#include "reference/core/parse_number.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -37,9 +37,8 @@ std::string_view broken(const Range* range, const X& x) {
 
 /// Whether a double is enough to see that it is finite and in its range, which most numbers are.
 bool is_plainly_in(const Range* range, const std::string& digits) {
-  double x = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
-  return error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x) && broken(range, x).empty();
+  const auto x = parse_number<double>(digits);
+  return x && std::isfinite(*x) && broken(range, *x).empty();
 }
 
 /// Scales are above 0 wherever they are given, read or not: nothing is scaled by anything else, in padding neither.

@@ -1,24 +1,17 @@
 #include "files/scale_param.hpp"
 
 #include <boost/multiprecision/cpp_int.hpp>
-#include <charconv>
 
 #include "files/input_file.hpp"
 #include "oracles/scalars/decimal.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/parse_number.hpp"
 
 namespace assay {
 namespace {
 
 /// More than any tier computes with, so that what is left out is below every bound.
 constexpr int digits = 400, bits = 1400;
-
-/// The double next to a number; 0 if there is none.
-double number(const std::string& decimal) {
-  double x = 0;
-  const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), x);
-  return error == std::errc{} && end == decimal.data() + decimal.size() ? x : 0;
-}
 
 std::string reciprocal(const std::string& decimal) {
   using boost::multiprecision::cpp_int;
@@ -52,7 +45,7 @@ void take_scale(const Room& room, Params& params) {
   if (const auto* words = std::get_if<std::string>(&scale->second)) decimal = *words;
   if (decimal.starts_with('+')) decimal.erase(0, 1);
   // As doubles hold them and their reciprocals: a kernel has to.
-  const double x = number(decimal);
+  const double x = parse_number<double>(decimal).value_or(0);
   require_domain(x >= 1e-300 && x <= 1e300, -1, "params.scale: expected a number > 0 (bandwidth is 1 / scale), got ",
                  excerpt(decimal));
   params["bandwidth"] = reciprocal(decimal);

@@ -10,10 +10,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <set>
 #include <system_error>
@@ -24,6 +22,7 @@
 #include "judge/sigma/model.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/parse_number.hpp"
 #include "reference/core/problem_digest.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -49,12 +48,10 @@ std::uintmax_t bound_of_setting() {
   constexpr std::uintmax_t megabyte = 1'000'000, most = 1'000'000'000;
   const char* said = std::getenv("ASSAY_CACHE_MB");
   if (said == nullptr || *said == '\0') return cache_bound;
-  const char* past = said + std::strlen(said);
-  std::uintmax_t megabytes = 0;
-  const auto [end, error] = std::from_chars(said, past, megabytes);
-  require(error == std::errc{} && end == past && megabytes <= most,
-          "ASSAY_CACHE_MB: expected a number of megabytes, such as 4000, got '", said, "'");
-  return megabytes * megabyte;
+  const auto megabytes = parse_number<std::uintmax_t>(said);
+  require(megabytes && *megabytes <= most, "ASSAY_CACHE_MB: expected a number of megabytes, such as 4000, got '", said,
+          "'");
+  return *megabytes * megabyte;
 }
 
 /// The build id of a file that is loaded: a digest of its contents, which the linker makes. "" where it has none.

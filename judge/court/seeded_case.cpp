@@ -1,6 +1,5 @@
 #include "judge/court/seeded_case.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <sstream>
 #include <system_error>
@@ -10,6 +9,7 @@
 #include "files/problem_file.hpp"
 #include "files/shown.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/parse_number.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay {
@@ -49,12 +49,9 @@ bool is_of_size(const Shape& s, const Safetensors& file) {
 }
 
 double number_of(const Fill::value_type& filled) {
-  const std::string& digits = filled.second;
-  double x = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
-  require(error == std::errc{} && end == digits.data() + digits.size() && std::isfinite(x), "--fill: ", filled.first,
-          ": ", digits, " is no number");
-  return x;
+  const auto x = parse_number<double>(filled.second);
+  require(x && std::isfinite(*x), "--fill: ", filled.first, ": ", filled.second, " is no number");
+  return *x;
 }
 
 }  // namespace
@@ -115,10 +112,10 @@ SeededCase read_seeded_case(const std::string& path, const std::string& flag) {
   const auto precision = format_from(said("precision"));
   const bool has_style = arguments::set_style(seeded.spec, said("style"));
   require(precision && has_style, stranger, "its precision or its style is unknown");
-  const std::string seed = said("seed"), generator = said("generator");
-  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), seeded.spec.seed);
-  require(error == std::errc{} && end == seed.data() + seed.size(), stranger, "its seed is no number");
-  seeded.spec.precision = *precision;
+  const auto seed = parse_number<std::uint64_t>(said("seed"));
+  require(seed.has_value(), stranger, "its seed is no number");
+  const std::string generator = said("generator");
+  seeded.spec.precision = *precision, seeded.spec.seed = *seed;
   seeded.spec.cotangents = generator.find(" --no-cotangents") == std::string::npos;
   try {
     seeded.spec.shape = shape_from(said("shape"));

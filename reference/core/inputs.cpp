@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 
+#include "reference/core/parse_number.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -251,11 +252,9 @@ class Generator {
     if (typed.empty()) return;
     std::vector<double> numbers;
     for (const std::string_view word : split_at_commas(typed)) {
-      double x = 0;
-      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), x);
-      require(error == std::errc{} && end == word.data() + word.size(), "--with: ", name, ": '", word,
-              "' is no number");
-      numbers.push_back(x);
+      const auto x = parse_number<double>(word);
+      require(x.has_value(), "--with: ", name, ": '", word, "' is no number");
+      numbers.push_back(*x);
     }
     const auto heads = static_cast<std::size_t>(spec_.shape.heads);
     require(numbers.size() == 1 || numbers.size() == heads, "--with: ", name, ": expected one number or ", heads,
@@ -792,11 +791,9 @@ std::string decimal(double x) {
 }
 
 int positive(std::string_view word, std::string_view shape) {
-  int n = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
-  require(error == std::errc{} && end == word.data() + word.size() && n >= 1, "shape '", shape, "': '", word,
-          "' is not a positive integer");
-  return n;
+  const auto n = parse_number<int>(word);
+  require(n && *n >= 1, "shape '", shape, "': '", word, "' is not a positive integer");
+  return *n;
 }
 
 }  // namespace
@@ -866,9 +863,7 @@ std::pair<std::string, Param> param_from(std::string_view flag) {
           "--param: expected NAME=VALUE, got '", flag, "'");
   const std::string name(flag.substr(0, equals)), value(flag.substr(equals + 1));
   if (value == "true" || value == "false") return {name, value == "true"};
-  long count = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error == std::errc{} && end == value.data() + value.size()) return {name, count};
+  if (const auto count = parse_number<long>(value)) return {name, *count};
   return {name, value};
 }
 

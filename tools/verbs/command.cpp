@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -17,6 +16,7 @@
 #include "files/names.hpp"
 #include "files/new_file.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/parse_number.hpp"
 #include "tools/print/escape.hpp"
 #include "tools/run/front_end.hpp"
 
@@ -183,10 +183,7 @@ int descriptor_named(std::filesystem::path path) {
   for (int i = 0; i < most_links && fs::is_symlink(fs::symlink_status(path, none)); ++i) {
     const fs::path folder = fs::canonical(path.parent_path().empty() ? "." : path.parent_path(), none);
     if (folder == own / "fd" || folder.string().starts_with((own / "task").string() + '/')) {
-      int number = -1;
-      const std::string name = path.filename().string();
-      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-      return error == std::errc{} && end == name.data() + name.size() ? number : -1;
+      return parse_number<int>(path.filename().string()).value_or(-1);
     }
     path = folder / fs::read_symlink(path, none);
   }
