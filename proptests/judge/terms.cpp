@@ -14,6 +14,8 @@
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/core/term_sizes_of.hpp"
+#include "reference/core/random.hpp"
+#include "reference/core/rounding.hpp"
 #include "reference/softmax_attention.hpp"
 
 namespace assay {
@@ -45,6 +47,19 @@ TEST(Terms, what_any_order_sums_exactly_looks_exact) {
   std::cout << exact << " exact; of " << rounded << " that are not, " << seen << " show it\n";
   EXPECT_GT(exact, 500U);
   EXPECT_GT(2 * seen, rounded);
+}
+
+/// Of a product and of the sum that it goes into: as far off as two numbers of that size are that round by themselves.
+TEST(Terms, have_the_sigma_of_two_roundings) {
+  const Stream random(1, "roundings");
+  constexpr int count = 20000;
+  double squares = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const double x = 1 + random.uniform(i);
+    squares += std::pow(round_to(x, Format::fp32) - x, 2);
+  }
+  const double sigma = std::sqrt(2 * squares / count);
+  EXPECT_NEAR(sigma_of_terms(1.5, Format::fp32), sigma, sigma * 5 / std::sqrt(count));
 }
 
 /// A value that two later tokens overwrite has a gradient of zero: its terms, more than 24 bits, do not go with it.

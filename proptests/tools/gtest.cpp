@@ -38,6 +38,17 @@ TEST(ExpectVerdict, passes_a_kernel_within_its_contract) {
   ASSERT_VERDICT(fail, assay::judge(problem, kernel_of(problem, "bf16"), {.contract = "fp32"}));
 }
 
+TEST(ExpectVerdict, has_the_limits_of_the_rate_of_false_alarms_that_is_asked_for) {
+  Problem problem = small_problem();
+  problem.cotangents.clear();
+  const Answer answer = kernel_of(problem, "bf16");
+  const auto limit = [&](double rate) {
+    const Judged judged = assay::judge(problem, answer, {.contract = "bf16", .false_alarms = rate});
+    return judged.rows.at(0).judgement.rms_limit;
+  };
+  EXPECT_LT(limit(1e-3), limit(false_alarm_rate));
+}
+
 /// Fails, and says what of a message is in `parts`. The macro below needs a function without captures.
 const Judged* shown = nullptr;
 std::string message_of(const Judged& judged) {
