@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <system_error>
 
 #include "arguments/decimal_sum.hpp"
 #include "oracles/core/bind.hpp"

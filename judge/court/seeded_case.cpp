@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <sstream>
-#include <system_error>
 
 #include "arguments/registry.hpp"
 #include "files/names.hpp"

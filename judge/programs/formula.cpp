@@ -25,12 +25,10 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
   return off <= 1e-10 * largest;
 }
 
-/// The program of the case: its mechanism, what its arguments join it with, or the definition of a room in C++.
+/// The program of the case: its mechanism's, or what its arguments join that with.
 std::shared_ptr<const language::Mechanism> program_of(const Problem& problem) {
-  if (auto joined = arguments::joined_mechanism(problem)) return joined;
-  if (auto own = language::find_mechanism(problem.mechanism)) return own;
-  if (arguments::find_mechanism_program(problem.mechanism) == nullptr) return nullptr;
-  return std::make_shared<language::Mechanism>(arguments::mechanism_program(problem.mechanism, problem.params));
+  const auto joined = arguments::joined_mechanism(problem);
+  return joined != nullptr ? joined : formula_of(problem.mechanism, problem.params);
 }
 
 Answer answer_of(const Problem& problem, const language::Mechanism& mechanism) {
@@ -57,6 +55,12 @@ Fate fate_of(const WrongFormula& wrong, const Problem& problem, const ExpectedTe
 }
 
 }  // namespace
+
+std::shared_ptr<const language::Mechanism> formula_of(std::string_view mechanism, const Params& params) {
+  if (auto own = language::find_mechanism(mechanism)) return own;
+  if (arguments::find_mechanism_program(mechanism) == nullptr) return nullptr;
+  return std::make_shared<const language::Mechanism>(arguments::mechanism_program(mechanism, params));
+}
 
 std::vector<WrongFormula> wrong_formulas(const language::Mechanism& right, bool gradients) {
   std::vector<WrongFormula> list;

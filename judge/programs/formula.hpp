@@ -1,14 +1,20 @@
 #pragma once
 // Which errors in the formula of a program a case would have revealed.
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "judge/court/case_trial.hpp"
 #include "language/answers/posed.hpp"
+#include "reference/core/problem.hpp"
 
 namespace assay {
+
+/// The program that defines a mechanism with those settings: its own, or that of a room in C++; null if none does.
+std::shared_ptr<const language::Mechanism> formula_of(std::string_view mechanism, const Params& params = {});
 
 /// A program with one error in its formula, or in that of its gradients.
 struct WrongFormula {

@@ -83,6 +83,9 @@ std::map<std::string, Verdict> verdicts(Format precision, std::uint64_t seed, in
   return found;
 }
 
+/// Whether a right kernel may get it: rows that hold nothing but zeros have nothing to see.
+bool is_healthy(Verdict verdict) { return passes(verdict) || verdict == Verdict::vacuous; }
+
 /// By the model, and by the contract of the precision.
 ASSAY_PROPERTY(ZeroDifferences, have_the_sigma_of_their_terms) {
   const Format precision = *rc::gen::element(Format::fp32, Format::bf16);
@@ -93,7 +96,7 @@ ASSAY_PROPERTY(ZeroDifferences, have_the_sigma_of_their_terms) {
   const auto found = verdicts(precision, seed, dim, contract, nonzero);
   RC_PRE(nonzero > 0);  // else it is as exact as the answer
   for (const auto& [tensor, verdict] : found)
-    if (!passes(verdict) && verdict != Verdict::vacuous)
+    if (!is_healthy(verdict))
       RC_FAIL(
           text(name_of(precision), ' ', contract, " d = ", dim, " seed ", seed, ": ", tensor, ' ', name_of(verdict)));
 }
@@ -102,7 +105,7 @@ ASSAY_PROPERTY(ZeroDifferences, have_the_sigma_of_their_terms) {
 TEST(ZeroDifferences, count_every_rounding) {
   int nonzero = 0;
   for (const auto& [tensor, verdict] : verdicts(Format::fp32, 13, 64, "fp32", nonzero))
-    EXPECT_TRUE(passes(verdict) || verdict == Verdict::vacuous) << tensor << ' ' << name_of(verdict);
+    EXPECT_TRUE(is_healthy(verdict)) << tensor << ' ' << name_of(verdict);
   EXPECT_GT(nonzero, 0);
 }
 

@@ -8,13 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "arguments/programs/library.hpp"
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/programs/formula.hpp"
 #include "judge/sigma/model.hpp"
-#include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/suite_cases.hpp"
 
@@ -36,19 +34,11 @@ std::vector<SuiteCandidate> general_cases(const Room& room) {
 
 int length_of(const SuiteCandidate& c) { return c.extents(1).seq_len; }
 
-/// The room's own, or the definition of a room in C++. Throws InputError if it has none.
-language::Mechanism formula_of(const Room& room) {
-  if (room.is_program()) return language::program_of(room);
-  const language::Program* program = arguments::find_mechanism_program(room.name);
-  require(program != nullptr, "suite: no program defines ", room.name, ", so no cases can be chosen");
-  return language::Mechanism(*program);
-}
-
 /// Chooses one case after the other.
 class Choice {
  public:
-  Choice(const Room& room, int threads) : room_(room), threads_(threads) {
-    wrong_ = wrong_formulas(formula_of(room), true);
+  Choice(const Room& room, const language::Mechanism& right, int threads)
+      : room_(room), threads_(threads), wrong_(wrong_formulas(right, true)) {
     hidden_.resize(wrong_.size());
     std::iota(hidden_.begin(), hidden_.end(), 0);
     changes_.resize(wrong_.size());
@@ -169,8 +159,7 @@ std::optional<ProgramSuite> unpacked(const std::string& bytes) try {
 }
 
 /// All that the choice follows from: the program, and the hints that its cases are drawn by.
-std::string key_of(const Room& room) {
-  const language::Program program = formula_of(room).program;
+std::string key_of(const Room& room, const language::Program& program) {
   std::string key = "suite of the program " + program.digest();
   if (!room.is_program()) key += " of " + std::string(room.name);  // which takes other shapes than its program
   for (const language::Input& input : program.inputs)
@@ -178,9 +167,8 @@ std::string key_of(const Room& room) {
   return key;
 }
 
-}  // namespace
-
-ProgramSuite choose_program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done) {
+ProgramSuite choose(const Room& room, const language::Mechanism& right, int threads,
+                    const std::function<void(std::size_t total)>& done) {
   const std::vector<SuiteCandidate> general = general_cases(room);
   std::vector<SuiteCandidate> others = suite_candidates(room);
   std::erase_if(others, [&](const SuiteCandidate& c) {
@@ -188,7 +176,7 @@ ProgramSuite choose_program_suite(const Room& room, int threads, const std::func
              return g.style == c.style && g.shape == c.shape && c.fill.empty();
            });
   });
-  Choice choice(room, threads);
+  Choice choice(room, right, threads);
   const std::size_t total = general.size() + others.size();
   for (const SuiteCandidate& candidate : general) choice.take(candidate), done(total);
   choice.improve(others, [&] { done(total); });
@@ -197,10 +185,14 @@ ProgramSuite choose_program_suite(const Room& room, int threads, const std::func
   return suite;
 }
 
+}  // namespace
+
 const ProgramSuite& program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done) {
   static std::mutex guard;
   static std::map<std::string, std::unique_ptr<const ProgramSuite>> known;
-  const std::string key = key_of(room);
+  const auto right = formula_of(room.name);
+  require(right != nullptr, "suite: no program defines ", room.name, ", so no cases can be chosen");
+  const std::string key = key_of(room, right->program);
   const std::lock_guard lock(guard);
   std::unique_ptr<const ProgramSuite>& suite = known[key];
   if (suite != nullptr) return *suite;
@@ -208,7 +200,7 @@ const ProgramSuite& program_suite(const Room& room, int threads, const std::func
   const std::optional<std::string> bytes = cache.find(key);
   std::optional<ProgramSuite> kept = bytes ? unpacked(*bytes) : std::nullopt;
   if (!kept) {
-    kept = choose_program_suite(room, threads, done);
+    kept = choose(room, *right, threads, done);
     cache.keep(key, packed(*kept));
   }
   suite = std::make_unique<const ProgramSuite>(std::move(*kept));

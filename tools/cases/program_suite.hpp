@@ -21,11 +21,9 @@ struct ProgramSuite {
 
 /// General cases, lengths at and beyond a chunk and inputs that hide little; an error that they hide is tried on every
 /// other style, length and gate, and the case that shows most of such errors takes the place of one that shows none.
-/// Heads have 8 dimensions, precision is bf16: the choice depends on the program alone. Throws InputError if the oracle
-/// answers no case.
-ProgramSuite choose_program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done);
-
-/// As above, once a process for every program; what was chosen is kept for others (judge/court/cache.hpp).
+/// Heads have 8 dimensions, precision is bf16: the choice depends on the program alone, and is made once a process and
+/// kept for others (judge/court/cache.hpp). Throws InputError if no program defines the room, or the oracle answers no
+/// case.
 const ProgramSuite& program_suite(const Room& room, int threads, const std::function<void(std::size_t total)>& done);
 
 }  // namespace assay
