@@ -2,7 +2,6 @@
 // Shared launch code of the softmax rooms, on the host: how a problem's heads lie in memory, scalars that
 // round at a gate site, grids, and the choice of a compiled shape. No formula of any room is here.
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,10 +10,22 @@
 
 #include "kernels/core/tile.hpp"
 #include "kernels/host/host_launch.hpp"
+#include "reference/core/parse_number.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
+
+/// The number that a parameter is, or that its digits spell; `missing` where there is none.
+template <class T>
+T number_param(const Params& params, std::string_view name, T missing) {
+  const auto found = params.find(name);
+  if (found == params.end()) return missing;
+  if (const long* count = std::get_if<long>(&found->second)) return static_cast<T>(*count);
+  std::string_view digits = std::get<std::string>(found->second);
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  return parse_number<T>(digits).value_or(missing);
+}
 
 inline constexpr int max_head_dim = 128;
 
@@ -40,9 +51,7 @@ struct AttentionShape {
     key_dim = std::max(extent(q, 1), extent(k, 1)), value_dim = extent(v, 1);
     if (const auto o = problem.cotangents.find("o"); o != problem.cotangents.end())
       value_dim = std::max(value_dim, extent(o->second, 1));
-    const std::string& h = std::get<std::string>(problem.params.at("bandwidth"));
-    const std::size_t sign = h.starts_with('+') ? 1 : 0;
-    std::from_chars(h.data() + sign, h.data() + h.size(), bandwidth);
+    bandwidth = number_param(problem.params, "bandwidth", bandwidth);
     bool causal = true;
     int window = 0;
     OptionReader read(problem.params);

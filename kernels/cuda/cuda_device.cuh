@@ -50,10 +50,10 @@ class CudaDevice {
   }
   template <FixedString Site>
   Real gate(const Problem& problem, std::string_view name) const {
-    return real<P>(parameter(problem, name, 0.0));
+    return real<P>(number_param(problem.params, name, 0.0));
   }
   Real scale(const RecurrenceShape& shape, const Problem& problem) const {
-    return gate<"scale">(parameter(problem, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
+    return gate<"scale">(number_param(problem.params, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
   }
   template <FixedString Site>
   Format format() const {

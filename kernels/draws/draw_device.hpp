@@ -238,10 +238,10 @@ class DrawDevice {
   }
   template <FixedString Site>
   double gate(const Problem& problem, std::string_view name) const {
-    return gate<Site>(tile::parameter(problem, name, 0.0));
+    return gate<Site>(tile::number_param(problem.params, name, 0.0));
   }
   double scale(const RecurrenceShape& shape, const Problem& problem) const {
-    return gate<"scale">(tile::parameter(problem, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
+    return gate<"scale">(tile::number_param(problem.params, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
   }
   template <FixedString Site>
   Format format() const {

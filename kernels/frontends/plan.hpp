@@ -110,7 +110,7 @@ class FrontEnd {
   std::string kind() const { return word_of(problem_, "l2_norm"); }
   template <FixedString Site>
   Real number(std::string_view name, double missing) const {
-    return device_.template gate<Site>(parameter(problem_, name, static_cast<Wide>(missing)));
+    return device_.template gate<Site>(number_param(problem_.params, name, static_cast<Wide>(missing)));
   }
   /// Log decays of channels have two axes beside that of heads.
   bool of_channels() const {

@@ -88,11 +88,11 @@ class HostDevice {
   /// A parameter that is a number, 0 if it is missing.
   template <FixedString Site>
   T gate(const Problem& problem, std::string_view name) const {
-    return gate<Site>(parameter(problem, name, T(0)));
+    return gate<Site>(number_param(problem.params, name, T(0)));
   }
   /// params.scale, or K^{-1/2}.
   T scale(const RecurrenceShape& shape, const Problem& problem) const {
-    return gate<"scale">(parameter(problem, "scale", 1 / std::sqrt(static_cast<T>(shape.key_dim))));
+    return gate<"scale">(number_param(problem.params, "scale", 1 / std::sqrt(static_cast<T>(shape.key_dim))));
   }
   /// The format of a site.
   template <FixedString Site>

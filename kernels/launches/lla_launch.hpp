@@ -2,7 +2,6 @@
 // Launch code of local linear attention that the CPU and the device share: its options, and the systems that conjugate
 // gradients cannot solve. No formula of the room is here.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -40,10 +39,7 @@ struct LlaShape : AttentionShape {
     about_query = !converges || (blocks.count > 1 && form == Form::sigma);
     // In exact arithmetic as many steps as dimensions; rounding costs more of them.
     if (converges) steps = 16 + 4 * blocks.columns;
-    if (const auto it = problem.params.find("tolerance"); !converges && it != problem.params.end()) {
-      const std::string& text = std::get<std::string>(it->second);
-      std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), text.data() + text.size(), tolerance);
-    }
+    if (!converges) tolerance = number_param(problem.params, "tolerance", tolerance);
   }
 
   /// Residuals this small relative to the right-hand side end a solve: an eighth of what the operands can tell.

@@ -2,7 +2,6 @@
 // Shared launch code of the recurrences, on the host: how a problem's heads lie in memory, and the choice of a
 // compiled size. No formula of any room is here.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -17,17 +16,6 @@
 
 namespace assay::tile {
 inline namespace ASSAY_EXECUTORS {
-
-/// The number that a parameter is, or that its digits spell; or `missing`.
-template <class T>
-T parameter(const Problem& problem, std::string_view name, T missing) {
-  if (const auto it = problem.params.find(name); it != problem.params.end()) {
-    if (const long* count = std::get_if<long>(&it->second)) return static_cast<T>(*count);
-    const std::string& digits = std::get<std::string>(it->second);
-    std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), missing);
-  }
-  return missing;
-}
 
 /// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], state [K][V], gates [T], each
 /// with or without a head axis. Value head h reads the query and key head h / group. Arrays without elements may lack

@@ -2,7 +2,6 @@
 // Changes of scores, as launches hand them to tile programs (kernels/programs/scores.hpp): none, or the arguments of a
 // problem. Such a problem is that of the program of arguments/programs, whose names it has.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -43,16 +42,7 @@ struct PlainLaunch {
   }
 };
 
-/// A number, a count or a switch of a problem.
-inline double number_of(const Problem& problem, std::string_view name) {
-  double x = 0;
-  if (const auto found = problem.params.find(name); found != problem.params.end()) {
-    if (const long* count = std::get_if<long>(&found->second)) return static_cast<double>(*count);
-    const std::string& digits = std::get<std::string>(found->second);
-    std::from_chars(digits.data() + (digits.starts_with('+') ? 1 : 0), digits.data() + digits.size(), x);
-  }
-  return x;
-}
+/// A count or a switch of a problem.
 inline int count_of(const Problem& problem, std::string_view name, int missing) {
   const auto found = problem.params.find(name);
   return found == problem.params.end() ? missing
@@ -244,7 +234,7 @@ class ArgumentLaunch {
 
   template <class B>
   ArgumentScores::Args<B> args(const Values& bias, const Values& seen) const {
-    const double cap = number_of(problem_, "soft_cap");
+    const double cap = number_param(problem_.params, "soft_cap", 0.0);
     const BiasPlace place = is_set(problem_, "before_scale") ? BiasPlace::before_scale
                             : is_set(problem_, "before_cap") ? BiasPlace::before_cap
                                                              : BiasPlace::after_cap;
