@@ -139,6 +139,9 @@ ASSAY_PER_MACHINE void round_dithered(double* p, std::size_t n, const Grid& g, d
 ASSAY_PER_MACHINE void round_random(double* p, std::size_t n, const Grid& g, const RandomBits& random) {
   for_each_block(
       p, n, [ g, random ](double* q, std::size_t first) __attribute__((always_inline)) {
+        std::uint64_t any = 0;  // rows and columns beyond the problem's end are zero, and zero stays zero
+        for (std::size_t j = 0; j < block; ++j) any |= __builtin_bit_cast(std::uint64_t, q[j]);
+        if (any << 1 == 0) return;
         const std::uint64_t from = random.counter + first;
         for (std::size_t j = 0; j < block; ++j) q[j] = round_one<true>(q[j], g, uniform_dither(random.at(from + j)));
       });
