@@ -114,9 +114,9 @@ foreign: wheel ## run kernels that others have published on random problems and 
 	@tools/setup --foreign
 	@build/foreign/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index --find-links build/wheels assay
 	@build/foreign/bin/python -m unittest discover --start-directory python/tests/torch
-	@build/foreign/bin/python -m unittest discover --start-directory python/tests --pattern test_published.py
+	@ASSAY=$(CURDIR)/build/assay build/foreign/bin/python -m unittest discover --start-directory python/tests --pattern test_on_torch.py
 	@TRITON_INTERPRET=1 build/foreign/bin/python tools/gpu/python_check.py --device cpu
-	@build/foreign/bin/python tools/dev/walk_pages.py --tool build/assay docs/python.md docs/guides/triton.md
+	@build/foreign/bin/python tools/dev/walk_pages.py --tool build/assay docs/python.md docs/guides/triton.md python/tests/transcripts/torch.md
 	@build/foreign/bin/python proptests/foreign/run.py $(FOREIGN_ARGS)
 
 # How long the laws of a nightly run may take together, and which parts run: tools/dev/nightly.py names them.

@@ -1,4 +1,4 @@
-// FALCON-3: segments without tokens, and the published form with one inverse of all pairs of a tile.
+// FALCON-3: the published form with one inverse of all pairs of a tile.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,25 +9,6 @@
 
 namespace assay::laws {
 namespace {
-
-void without_tokens(Array& a) { a.shape[1] = 0, a.data.clear(); }
-
-/// Segments without tokens hand on what came in.
-TEST(falcon3_chunkwise, nothing_to_do) {
-  const Subject s = subject(kernel_rooms(), "falcon3", "chunkwise");
-  const Params params{{"window", 3L}, {"sequence_start", false}};
-  Problem p = s.room.make({"falcon3", {1, 1, 2, 1, 5, 4, 0}, Format::fp32, Style::normal, 3, params});
-  for (const char* name : {"q", "k", "v", "beta", "lambda"}) without_tokens(p.inputs.at(name));
-  without_tokens(p.cotangents.at("o"));
-  const Answer got = s.form.run(p, Policy::exact(s.form.sites), 0);
-  EXPECT_EQ(got.outputs.at("final_state").data, p.inputs.at("initial_state").data);
-  EXPECT_EQ(got.gradients.at("initial_state").data, p.cotangents.at("final_state").data);
-  EXPECT_EQ(got.outputs.at("final_tail_k").data, p.inputs.at("tail_k").data);
-  EXPECT_EQ(got.gradients.at("tail_k").data, p.cotangents.at("final_tail_k").data);
-  EXPECT_EQ(got.gradients.at("tail_v").data, p.cotangents.at("final_tail_v").data);
-}
-
-// ---- the published form
 
 Subject tensor_inverse() { return subject(kernel_rooms(), "falcon3", "tensor_inverse"); }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "proptests/core/bad_inputs.hpp"
+#include "proptests/core/published_form.hpp"
 #include "proptests/laws/aimed_laws.hpp"
 #include "proptests/laws/laws.hpp"
-#include "reference/core/rounding.hpp"
 #include "reference/families/exact_rank.hpp"
 
 namespace assay::laws {
@@ -95,29 +95,11 @@ ASSAY_PROPERTY(lla_tiled, a_row_at_rest_keeps_its_bits) {
 
 Subject raw_moments() { return subject(kernel_rooms(), "lla", "raw_moments"); }
 
-/// 64 tokens in 16 dimensions, in bf16 under any contract: keys and queries with that much in common in every channel,
-/// and a bandwidth to which it is next to nothing.
+/// Keys and queries with that offset.
 Problem lla_with_offset(double offset, Format precision) {
-  Problem p =
-      listed_room("lla").make({"lla", {1, 64, 1, 1, 16, 16, 0}, precision, Style::normal, 0, {{"bandwidth", "1024"}}});
-  p.cotangents.clear();
-  for (const char* name : {"q", "k"})
-    for (double& x : p.inputs.at(name).data) x += offset;
-  for (auto& [name, array] : p.inputs) round_span(array.data.data(), array.data.size(), Format::bf16);
+  Problem p = with_offset("lla", {"q", "k"}, {}, offset, precision);
   for (double& x : p.inputs.at("lambda").data) x = 0.125;
   return p;
-}
-
-/// The largest error of o, relative to its largest element.
-double lla_error_of(const Oracle& truth, const Answer& answer) {
-  const std::vector<double>& o = answer.outputs.at("o").data;
-  double error = 0, size = 0;
-  for (const auto& [name, tensor] : truth.tensors)
-    for (std::size_t i = 0; name == "o" && i < o.size(); ++i) {
-      error = std::max(error, std::fabs(o[i] - tensor.value[i].hi));
-      size = std::max(size, std::fabs(tensor.value[i].hi));
-    }
-  return error / size;
 }
 
 /// lla-family.md section 11, fp32, n <= 64, d = 16: raw moments 3e-3 where keys and queries share an offset of 30 and
@@ -131,29 +113,24 @@ TEST(lla_raw_moments, are_as_far_off_as_measured) {
     const Oracle truth = oracle_of(lla_tiled().room, p);
     Problem about_query = p;  // until they converge
     about_query.params["solver"] = "cg", about_query.params["iterations"] = 32L, about_query.params["tolerance"] = "0";
-    const double raw = lla_error_of(truth, raw_moments().run(p, Format::fp32, 0)),
-                 centred = lla_error_of(truth, lla_tiled().run(p, Format::fp32, 0)),
-                 steps = lla_error_of(truth, lla_tiled().run(about_query, Format::fp32, 0));
+    const auto error_of = [&](const Subject& s, const Problem& of, Format precision) {
+      return errors_of(truth, s.run(of, precision, 0)).at("o");
+    };
+    const double raw = error_of(raw_moments(), p, Format::fp32), centred = error_of(lla_tiled(), p, Format::fp32),
+                 steps = error_of(lla_tiled(), about_query, Format::fp32);
     EXPECT_NEAR(std::log10(raw), std::log10(m.raw), 0.5) << m.offset;
     EXPECT_NEAR(std::log10(steps), std::log10(m.about_query), 0.5) << m.offset;
     EXPECT_LT(centred, steps) << m.offset;
     // Without rounding the three are one.
-    for (const double exact : {lla_error_of(truth, raw_moments().run(p, Format::exact, 0)),
-                               lla_error_of(truth, lla_tiled().run(about_query, Format::exact, 0))})
-      EXPECT_LT(exact, raw * 0x1p-30) << m.offset;
+    EXPECT_LT(error_of(raw_moments(), p, Format::exact), raw * 0x1p-30) << m.offset;
+    EXPECT_LT(error_of(lla_tiled(), about_query, Format::exact), raw * 0x1p-30) << m.offset;
   }
 }
 
-/// Expects the judge's verdicts on every tensor, from raw moments and from the healthy kernel.
+/// Expects these verdicts on raw moments, but for d_bandwidth, which is a sum of rounding errors.
 void expect_verdicts(const Problem& p, Format precision, Verdict of_raw) {
-  const Expectation e = expect(oracle_of(lla_tiled().room, p), {&lla_tiled().form, precision, 0, 1}, p, default_draws);
-  const auto got = in_report_order(raw_moments().run(p, precision, 0), e);
-  for (std::size_t t = 0; t < e.tensors.size(); ++t) {
-    const auto& [name, expected] = e.tensors[t];
-    if (name == "d_bandwidth") continue;  // a sum of rounding errors
-    EXPECT_EQ(judge(expected, got[t].second).verdict, of_raw) << name << ' ' << name_of(precision);
-    EXPECT_EQ(judge(expected, e.emulated[t].second).verdict, Verdict::pass) << name << ' ' << name_of(precision);
-  }
+  for (const auto& [name, verdict] : verdicts(lla_tiled(), raw_moments().form, p, precision, "d_bandwidth"))
+    EXPECT_EQ(verdict, of_raw) << name << ' ' << name_of(precision);
 }
 
 TEST(lla_raw_moments, fail_where_keys_and_queries_share_an_offset) {

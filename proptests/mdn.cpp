@@ -92,22 +92,6 @@ TEST(mdn_log_domain, passes_where_it_does_not) {
       EXPECT_EQ(verdict, Verdict::pass) << name << ' ' << log_alpha;
 }
 
-/// The largest error of each tensor, relative to its largest element.
-std::map<std::string, double> errors_of(const Oracle& truth, Answer answer) {
-  const Arrays got = flat(std::move(answer));
-  std::map<std::string, double> errors;
-  for (const auto& [name, tensor] : truth.tensors) {
-    double error = 0, size = 0;
-    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
-      const double off = std::fabs(got.at(name).data[i] - tensor.value[i].hi);
-      if (!(std::isnan(error) || off <= error)) error = off;  // NaN is the largest
-      size = std::max(size, std::fabs(tensor.value[i].hi));
-    }
-    errors[name] = error / size;
-  }
-  return errors;
-}
-
 /// Section 6.2: o in fp32 and fp64, here the same to half an order of magnitude where a digit is left, and the healthy
 /// form in fp32, here to an order. Where something cancels, gradients of gates and steps lose more than o.
 TEST(mdn_log_domain, is_as_far_off_as_measured) {

@@ -67,7 +67,7 @@ TEST(ArgumentMutants, AreSeenByPublishedCases) {
     }
   std::string list;
   for (const std::string& one : alive) list += '\n' + one;
-  // Ties at thresholds, and branches that no case takes: recurrence_laws.cpp and component_laws.cpp see them.
+  // Ties at thresholds, and branches that no case takes: fixtures/frozen/by_hand.json sees them.
   EXPECT_LE(alive.size(), 12u) << planted << " planted; not seen:" << list;
   EXPECT_GE(planted, 250);
   EXPECT_EQ(list.find("softmax_attention"), std::string::npos) << list;

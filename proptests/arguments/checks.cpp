@@ -1,5 +1,5 @@
-// Cases with arguments: what they are blind to, and that every sequence of a batch is its own. Kernels that are wrong
-// as published ones were are mutants of tile programs, and in docs/published-bugs.md.
+// Cases with arguments: every sequence of a batch is its own. Kernels that are wrong as published ones were are mutants
+// of tile programs, and in docs/published-bugs.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,37 +10,10 @@
 #include "arguments/drawn_case.hpp"
 #include "arguments/file_rooms.hpp"
 #include "files/problem_file.hpp"
-#include "files/safetensors.hpp"
 #include "judge/court/argument_form.hpp"
-#include "proptests/tools/cli.hpp"
 
 namespace assay::arguments {
 namespace {
-
-class ArgumentChecks : public CliFiles {};
-
-/// Keys of length one in coordinates: these outputs cannot show whether they have been normalised. Other lengths show
-/// it.
-TEST_F(ArgumentChecks, SayWhatACaseIsBlindTo) {
-  for (const float length : {1.0F, 2.0F}) {
-    const std::string file = path("case.safetensors"), out = path("out.safetensors");
-    ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,24,2,16", "--no-cotangents", "--param", "l2_norm=root",
-                         "--param", "l2_eps=0", "--precision", "fp32", "-o", file})
-                  .code,
-              0);
-    Safetensors drawn = read_safetensors(file);
-    for (const char* name : {"q", "k"}) {
-      Array rows({1, 24, 2, 16});
-      for (std::size_t i = 0; i < rows.data.size(); ++i) rows.data[i] = i % 16 == i / 16 * 7 % 16 ? length : 0;
-      drawn.tensors[name] = store(rows, "F32");
-    }
-    write_safetensors(std::filesystem::path(file), drawn);
-    ASSERT_EQ(run_assay({"oracle", file, "-o", out}).code, 0);
-    const Ran said = run_assay({"check", file, out, "--no-cache"});
-    EXPECT_EQ(said.code, 0) << said.out << said.err;
-    EXPECT_EQ(said.out.find("l2_norm left out") != std::string::npos, length == 1) << said.out;
-  }
-}
 
 /// Sequences of a batch that are equal are answered alike to nearest, and at random each in its own way.
 TEST(ArgumentForms, GiveSequencesRandomBitsOfTheirOwn) {

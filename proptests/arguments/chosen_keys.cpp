@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 #include <utility>
 
 #include "arguments/drawn_case.hpp"
@@ -36,8 +35,9 @@ double& element(Array& array, std::initializer_list<int> index) {
   return array.data.at(at);
 }
 
-/// The case with the mask that its lists say, and numbers where nothing is read.
-Problem with_mask(const Problem& lists, int block = 1) {
+/// The case with the mask that its lists of keys, or of blocks of three, say, and numbers where nothing is read.
+Problem with_mask(const Problem& lists) {
+  const int block = lists.params.contains("topk_block_size") ? 3 : 1;
   Problem masked = lists;
   Array chosen = lists.inputs.at("topk_indices");
   const int B = chosen.shape[0], T = chosen.shape[1], G = chosen.shape[2], n = chosen.shape[3],
@@ -65,14 +65,10 @@ void expect_same(const Problem& a, const Problem& b) {
 }
 
 TEST(ChosenKeys, AreAMask) {
-  for (const bool causal : {true, false}) {
-    const Problem lists = lists_case(lists_request({{"causal", causal}}, {{"sink", ""}}));
+  for (const Params& params : {Params{{"causal", true}}, Params{{"causal", false}}, Params{{"topk_block_size", 3L}}}) {
+    const Problem lists = lists_case(lists_request(params, {{"sink", ""}}));
     expect_same(lists, with_mask(lists));
   }
-}
-TEST(ChosenKeys, AreAMaskOfBlocks) {
-  const Problem blocks = lists_case(lists_request({{"topk_block_size", 3L}}));
-  expect_same(blocks, with_mask(blocks, 3));
 }
 TEST(ChosenKeys, HideWhatAMaskHidesToo) {
   Problem lists = lists_case();
@@ -134,19 +130,6 @@ TEST(ChosenKeys, HaveAGradientOfZeroWhereNobodyChoseThem) {
         unread += is_nan ? 1 : 0;
       }
   EXPECT_GE(unread, 2 * B);
-}
-TEST(ChosenKeys, AreNumbersWhereSomebodyChoseThem) {
-  Problem lists = lists_case();
-  Array& k = lists.inputs.at("k");
-  const int first = static_cast<int>(lists.inputs.at("topk_indices").data.front());
-  ASSERT_GE(first, 0);
-  element(k, {0, first, 0, 0}) = std::numeric_limits<double>::quiet_NaN();
-  try {
-    answer_in_doubles(lists);
-    FAIL() << "it has an answer";
-  } catch (const Refusal& refusal) {
-    EXPECT_EQ(refusal.status(), Status::nonfinite) << refusal.what();
-  }
 }
 
 }  // namespace

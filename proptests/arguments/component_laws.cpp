@@ -55,24 +55,6 @@ ASSAY_PROPERTY(arguments_components, the_last_tap_alone_is_the_identity) {
   RC_ASSERT(values(answered(record)["outputs"]["o"]) == values(record.inputs["x"]));
 }
 
-ASSAY_PROPERTY(arguments_components, convolutions_of_packed_sequences) {
-  Draw draw;
-  Record packed = convolution(draw, 5, 2, 3);
-  packed.inputs["initial_state"] = draw.tensor({3, 2, 2}), packed.cotangents["final_state"] = draw.tensor({3, 2, 2});
-  Record own = packed;
-  packed.inputs["cu_seqlens"] = {0, 1, 1, 4};
-  own.inputs["x"] = part_of(packed.inputs["x"], 1, 4), own.cotangents["o"] = part_of(packed.cotangents["o"], 1, 4);
-  own.inputs["initial_state"] = packed.inputs["initial_state"][2],
-  own.cotangents["final_state"] = packed.cotangents["final_state"][2];
-  const Json a = answered(packed), b = answered(own);
-  RC_ASSERT(part_of(a["outputs"]["o"], 1, 4) == b["outputs"]["o"]);
-  RC_ASSERT(a["outputs"]["final_state"][2] == b["outputs"]["final_state"]);
-  RC_ASSERT(agree(a["outputs"]["final_state"][1], packed.inputs["initial_state"][1]));
-  RC_ASSERT(part_of(a["gradients"]["x"], 1, 4) == b["gradients"]["x"]);
-  RC_ASSERT(a["gradients"]["initial_state"][2] == b["gradients"]["initial_state"]);
-  RC_ASSERT(a["gradients"]["x"][4][0].is_null());
-}
-
 ASSAY_PROPERTY(arguments_components, a_constant_gate_before_the_norm_cancels) {
   Draw draw;
   Record record{"gated_rmsnorm"};
@@ -91,19 +73,6 @@ ASSAY_PROPERTY(arguments_components, a_constant_gate_before_the_norm_cancels) {
   const Values x = values(record.inputs["x"]), dx = values(before["gradients"]["x"]);  // a norm does not see lengths
   for (std::size_t g = 0; g < x.size(); g += 2)
     RC_ASSERT(abs(x[g] * dx[g] + x[g + 1] * dx[g + 1]) < from_decimal<Mp100>("1e-55"));
-}
-
-ASSAY_PROPERTY(arguments_components, a_group_of_nothing_is_singular) {
-  Draw draw;
-  Record record{"gated_rmsnorm"};
-  record.params = {{"eps", "0"}, {"group_size", 2}};
-  record.inputs = {{"x", draw.tensor({3, 4}, 0.25, 2)}, {"z", draw.tensor({3, 4}, 0.25, 2)}};
-  RC_ASSERT(attempted(record)["status"] == "OK");
-  record.inputs["x"][1][2] = record.inputs["x"][1][3] = "0";
-  const Json refused = attempted(record);
-  RC_ASSERT(refused["status"] == "SINGULAR" && refused["row"] == 1);
-  record.params["eps"] = "0.015625";
-  RC_ASSERT(attempted(record)["status"] == "OK");
 }
 
 Record cast(Draw& draw, const std::string& format, int rows, int channels) {
@@ -145,41 +114,6 @@ ASSAY_PROPERTY(arguments_components, rounding_scales_up_leaves_half_the_range) {
     const Mp100 ratio = amax / values(answered(record)["outputs"]["scales"])[0];
     RC_ASSERT(Mp100(largest) / 2 < ratio && ratio <= largest);
   }
-}
-
-ASSAY_PROPERTY(arguments_components, the_largest_block_of_nvfp4_has_the_largest_scale) {
-  Draw draw;
-  const Json outputs = answered(cast(draw, "nvfp4", 2, 64))["outputs"];
-  Mp100 largest = 0;
-  for (const Mp100& s : values(outputs["scales"])) largest = std::max<Mp100>(largest, s);
-  RC_ASSERT(largest == 448);
-}
-
-/// 5376 = 2 * 448 * 6: the tensor's scale is 2, the block's the largest there is, and the code -6 or 6.
-ASSAY_PROPERTY(arguments_components, nvfp4_scales_by_the_largest_size_of_either_sign) {
-  for (const char* largest : {"5376", "-5376"}) {
-    Json row = Json::array();
-    row.push_back(largest);
-    while (row.size() < 16) row.push_back("1");
-    Record record{"quantize"};
-    record.params = {{"format", "nvfp4"}};
-    record.inputs["x"] = Json::array();
-    record.inputs["x"].push_back(row);
-    const Json outputs = answered(record)["outputs"];
-    RC_ASSERT(values(outputs["tensor_scale"])[0] == 2);
-    RC_ASSERT(values(outputs["dequantized"])[0] == from_decimal<Mp100>(largest));
-  }
-}
-
-/// Codes of every grid point are themselves, and half way between two lies the even one.
-ASSAY_PROPERTY(arguments_components, grids_round_to_even) {
-  Record record{"quantize"};
-  record.params = {{"format", "nvfp4"}};
-  record.inputs = {{"x", Json::array({{"6", "0.25", "0.75", "1.25", "1.75", "2.5", "3.5", "5", "-0.25", "-5", "0.5",
-                                       "1.5", "4", "3", "2", "0"}})},
-                   {"tensor_scale", "0.25"}};  // s = 4, so that s g = 1
-  RC_ASSERT(values(answered(record)["outputs"]["codes"]) ==
-            (Values{6, 0, 1, 1, 2, 2, 4, 4, 0, -4, 0.5, 1.5, 4, 3, 2, 0}));
 }
 
 }  // namespace

@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <set>
 
-#include "arguments/drawn_case.hpp"
 #include "arguments/file_case.hpp"
 #include "files/problem_file.hpp"
 #include "proptests/arguments/records.hpp"
-#include "proptests/core/places.hpp"
+#include "proptests/core/table.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::arguments {
@@ -149,8 +146,7 @@ double distance(const Array& got, const Array& expected) {
 }
 
 TEST(ArgumentFiles, AnswerPublishedCases) {
-  std::ifstream file(source_dir() + "/proptests/arguments/cases.json");
-  const Json cases = Json::parse(std::string{std::istreambuf_iterator<char>(file), {}})["cases"];
+  const Json cases = test_table("arguments/cases.json")["cases"];
   int files = 0, compared = 0;
   for (const Json& record : cases) {
     if (!fits_a_file(record)) continue;
@@ -176,29 +172,6 @@ TEST(ArgumentFiles, AnswerPublishedCases) {
   }
   EXPECT_GT(files, 120);
   EXPECT_GT(compared, 800);
-}
-
-TEST(ArgumentFiles, take_integers_and_truth_values_in_their_dtypes_alone) {
-  // The refusal of a case with its tensor in that dtype; "" where it is taken.
-  const auto said_of = [](const char* style, const std::string& tensor, const char* dtype) -> std::string {
-    Safetensors file = draw_case({.mechanism = "softmax_attention",
-                                  .shape = {.seq_len = 24, .heads = 1, .key_dim = 2, .value_dim = 2},
-                                  .argument_style = style},
-                                 "test");
-    file.tensors.at(tensor) = store_integers(*load_integers(file.tensors.at(tensor)), dtype);
-    try {
-      read_problem(std::move(file), "case");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  for (const auto& [dtype, wide] : {std::pair("I64", true), {"I32", true}, {"U8", false}, {"BOOL", false}}) {
-    const std::string got = text(", got ", dtype);
-    EXPECT_EQ(said_of("short_sequences", "cu_seqlens", dtype),
-              wide ? "" : "case: tensor cu_seqlens: expected I32 or I64" + got);
-    EXPECT_EQ(said_of("empty_rows", "mask", dtype), wide ? "case: tensor mask: expected BOOL or U8" + got : "");
-  }
 }
 
 }  // namespace

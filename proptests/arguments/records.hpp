@@ -102,13 +102,10 @@ inline bool agree_in_all(const Json& a, const Json& b) {
   return true;
 }
 
-/// Entries from .. to - 1 along an axis.
-inline Json part_of(const Json& tensor, int from, int to, int axis = 0) {
+/// Entries from .. to - 1.
+inline Json part_of(const Json& tensor, int from, int to) {
   Json list = Json::array();
-  if (axis == 0)
-    for (int i = from; i < to; ++i) list.push_back(tensor.at(static_cast<std::size_t>(i)));
-  else
-    for (const Json& entry : tensor) list.push_back(part_of(entry, from, to, axis - 1));
+  for (int i = from; i < to; ++i) list.push_back(tensor.at(static_cast<std::size_t>(i)));
   return list;
 }
 inline Json joined(Json a, const Json& b) {
@@ -143,7 +140,8 @@ inline Record recurrence(Draw& draw, const std::string& mechanism, int T, int K,
   Record record{mechanism};
   record.params = {{"scale", "0.5"}};
   record.inputs = {{"q", draw.tensor({T, K})}, {"k", draw.tensor({T, K})}, {"v", draw.tensor({T, V})}};
-  if (mechanism != "mamba2" && mechanism != "gla") record.inputs["beta"] = draw.tensor({T}, 0, 1);
+  if (mechanism != "mamba2" && mechanism != "gla" && mechanism != "linear_attention")
+    record.inputs["beta"] = draw.tensor({T}, 0, 1);
   if (mechanism == "kda" || mechanism == "gla") record.inputs["log_decay"] = draw.tensor({T, K}, -1.5, 0);
   if (mechanism == "gated_deltanet" || mechanism == "mamba2" || mechanism == "comba")
     record.inputs["log_decay"] = draw.tensor({T}, -1.5, 0);

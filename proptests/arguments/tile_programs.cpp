@@ -97,6 +97,11 @@ bool has_mutant(const KernelRoom& room, std::string_view name) {
   });
 }
 
+/// Whether a mutant is to be killed on the case.
+bool shows(const ArgumentCase& one, std::string_view mutant) {
+  return std::find(one.mutants.begin(), one.mutants.end(), mutant) != one.mutants.end();
+}
+
 /// All cases, or with ASSAY_CASE=NAME that one.
 bool is_asked_for(const ArgumentCase& one) {
   const char* name = std::getenv("ASSAY_CASE");
@@ -150,11 +155,9 @@ TEST_P(TilePrograms, HaveNoOtherMutants) {
   for (const KernelRoom* room : {&planted_of(GetParam()), &held_out_of(GetParam())})
     for (const KernelForm& form : room->forms)
       for (const Mutant& mutant : form.mutants)
-        EXPECT_TRUE(std::any_of(cases.begin(), cases.end(),
-                                [&](const ArgumentCase& one) {
-                                  return one.form == form.name && std::find(one.mutants.begin(), one.mutants.end(),
-                                                                            mutant.name) != one.mutants.end();
-                                }))
+        EXPECT_TRUE(
+            std::any_of(cases.begin(), cases.end(),
+                        [&](const ArgumentCase& one) { return one.form == form.name && shows(one, mutant.name); }))
             << form.name << ", " << mutant.name;
 }
 
@@ -264,8 +267,7 @@ TEST(PublishedThreads, HaveCasesThatShowThem) {
     if (thread.mutant.empty()) continue;
     const std::vector<ArgumentCase> cases = argument_cases(thread.mechanism);
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const ArgumentCase& one) {
-      return one.name == thread.case_name &&
-             std::find(one.mutants.begin(), one.mutants.end(), thread.mutant) != one.mutants.end();
+      return one.name == thread.case_name && shows(one, thread.mutant);
     })) << thread.thread;
     ++planted;
   }
@@ -441,37 +443,6 @@ TEST_P(TileLaws, PackedSequencesAreSeparateCalls) {
     row += rows;
   }
   EXPECT_EQ(o, whole.outputs.at("o").data);
-}
-
-class StateIdentities : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Arguments, StateIdentities,
-                         ::testing::ValuesIn(std::begin(mechanisms_with_tiles) + 2, std::end(mechanisms_with_tiles)),
-                         [](const auto& instance) { return std::string(instance.param); });
-
-TEST_P(StateIdentities, CheckpointsAreStatesAtTheirTokens) {
-  Problem every = drawn_problem(GetParam(), {{"checkpoint_every", 10L}}, {}, equal), at = every;
-  at.params.erase("checkpoint_every");
-  at.inputs["state_at"] = Array({4}, {9, 19, 29, 39});
-  at.cotangents["states_at"] = every.cotangents.at("checkpoints"), at.cotangents.erase("checkpoints");
-  const Answer a = answered(every, GetParam(), "chunkwise"), b = answered(at, GetParam(), "chunkwise");
-  EXPECT_EQ(a.outputs.at("checkpoints").data, b.outputs.at("states_at").data);
-  EXPECT_EQ(differences({{}, a.gradients}, {{}, b.gradients}), "");
-}
-
-/// Steps that are a power of two.
-TEST(StepLaws, StepsAreDecaysAndValuesTimesThem) {
-  const Params params{{"l2_norm", std::string("root")}, {"l2_eps", std::string("1e-6")}, {"scale", std::string("1")}};
-  Problem steps = drawn_problem("mamba2", params, {{"dt", "0.5"}, {"rate", "-1"}}, equal);
-  steps.params["dt_softplus"] = false;
-  Problem plain = steps;
-  plain.params.erase("dt_softplus");
-  for (const char* name : {"dt", "rate"}) plain.inputs.erase(name);
-  Array log_decay = steps.inputs.at("dt");
-  for (double& x : log_decay.data) x = -0.5;
-  plain.inputs["log_decay"] = log_decay;
-  for (double& x : plain.inputs.at("v").data) x *= 0.5;
-  const Answer a = answered(steps, "mamba2", "chunkwise"), b = answered(plain, "mamba2", "chunkwise");
-  EXPECT_EQ(differences({a.outputs, {{"q", a.gradients.at("q")}}}, b), "");
 }
 
 }  // namespace

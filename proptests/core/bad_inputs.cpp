@@ -68,62 +68,49 @@ std::string refusal(const Json& record, Status status, int row, const std::strin
   const CaseResult r = result_of(record);
   if (r.status == status && r.row == row && r.message == message && r.answer.outputs.empty()) return "";
   return text(name_of(r.status), ", row ", r.row, ", '", r.message, "' instead of ", name_of(status), ", row ", row,
-              ", '", message, "'");
+              ", '", message, "'; ");
 }
 
 std::string numbers_must_be_finite(const Room& room) {
   const Json good = good_case(room);
   if (const CaseResult r = result_of(good); r.status != Status::ok) return "the good case: " + r.message;
-  const auto try_all = [&](const std::vector<RoomFacts::Ranked>& fields, const std::string& part) -> std::string {
+  std::string faults;
+  const auto try_all = [&](const std::vector<RoomFacts::Ranked>& fields, const std::string& part) {
     for (const auto& [f, rank] : fields) {
-      const bool param = f.place == Field::Place::param;
-      const std::string where = param ? "params" : part, name(f.name);
+      const std::string where = f.place == Field::Place::param ? "params" : part, name(f.name);
       if (!good[where].contains(name)) continue;
-      const bool by_token = rank > 0 && f.axes[0] == Axis::seq_len;
+      const bool gate = f.domain == Domain::log_decay && part == "inputs";
+      const int row = rank > 0 && f.axes[0] == Axis::seq_len ? 1 : -1;
       const std::string index = rank == 0 ? "" : rank == 1 ? "[1]" : "[1][0]";
-      for (const char* number : {"nan", "inf", "-inf"}) {
-        const bool legal = f.domain == Domain::log_decay && part == "inputs" && number == std::string_view("-inf");
-        const char* at = rank == 0 ? "" : rank == 1 ? "/1" : "/1/0";
-        const Json bad = changed(good, text("/", where, "/", name, at), number);
-        const std::string tensor = where == "inputs" ? name : text(where, ".", name);
-        if (legal && result_of(bad).status != Status::ok) return name + ": -inf closes a gate";
-        if (!legal)
-          if (std::string s =
-                  refusal(bad, Status::nonfinite, by_token ? 1 : -1, text(tensor, index, ": not a finite number"));
-              !s.empty())
-            return s;
-      }
-      if (f.domain != Domain::log_decay || part != "inputs") continue;
-      if (std::string s = refusal(changed(good, "/inputs/" + name + (rank == 1 ? "/1" : "/1/0"), "0.5"), Status::domain,
-                                  1, name + index + ": a log decay must be <= 0");
-          !s.empty())
-        return s;
+      const std::string at = rank == 0 ? "" : rank == 1 ? "/1" : "/1/0";
+      const std::string tensor = where == "inputs" ? name : text(where, ".", name);
+      const auto with = [&](const char* number) { return changed(good, text("/", where, "/", name, at), number); };
+      for (const char* number : {"nan", "inf", "-inf"})
+        if (!gate || number != std::string_view("-inf"))
+          faults += refusal(with(number), Status::nonfinite, row, text(tensor, index, ": not a finite number"));
+      if (!gate) continue;
+      if (result_of(with("-inf")).status != Status::ok) faults += name + ": -inf closes a gate; ";
+      faults += refusal(with("0.5"), Status::domain, 1, name + index + ": a log decay must be <= 0");
     }
-    return "";
   };
-  if (std::string s = try_all(room.inputs(), "inputs"); !s.empty()) return s;
-  return try_all(room.outputs(), "cotangents");
+  try_all(room.inputs(), "inputs");
+  try_all(room.outputs(), "cotangents");
+  return faults;
 }
 
 std::string shapes_must_fit(const Room& room) {
   const Json good = good_case(room);
-  if (std::string s =
-          refusal(changed(good, "/inputs/w", "1"), Status::domain, -1, text("inputs.w: unknown to ", room.name));
-      !s.empty())
-    return s;
-  if (std::string s =
-          refusal(changed(good, "/params/w", "1"), Status::domain, -1, text("params.w: unknown to ", room.name));
-      !s.empty())
-    return s;
+  std::string faults;
+  for (const char* part : {"inputs", "params"})
+    faults += refusal(changed(good, text("/", part, "/w"), "1"), Status::domain, -1,
+                      text(part, ".w: unknown to ", room.name));
   for (const auto& [f, rank] : room.inputs()) {
     const std::string name(f.name);
     if (f.place != Field::Place::input || !good["inputs"].contains(name)) continue;
     if (f.missing == Field::Missing::error)
-      if (std::string s = refusal(changed(good, "/inputs/" + name, nullptr), Status::domain, -1, name + ": missing");
-          !s.empty())
-        return s;
+      faults += refusal(changed(good, "/inputs/" + name, nullptr), Status::domain, -1, name + ": missing");
     const CaseResult deeper = result_of(changed(good, "/inputs/" + name, Json::array({good["inputs"][name]})));
-    if (deeper.status != Status::domain) return name + ": another axis is accepted";
+    if (deeper.status != Status::domain) faults += name + ": another axis is accepted; ";
     if (rank == 0) continue;
     Json longer = good;
     Json& list = longer["inputs"][name];
@@ -131,9 +118,9 @@ std::string shapes_must_fit(const Room& room) {
     const CaseResult r = result_of(longer);
     const bool says = r.message.find(": expected T = ") != std::string::npos ||
                       r.message.find(": expected K = ") != std::string::npos;
-    if (r.status != Status::domain || r.row != -1 || !says) return name + ": one row too many: " + r.message;
+    if (r.status != Status::domain || r.row != -1 || !says) faults += name + ": one row too many: " + r.message + "; ";
   }
-  return "";
+  return faults;
 }
 
 std::string any_strength_is_legal(const Room& room) {
@@ -170,13 +157,11 @@ std::string empty_extents(const Room& room) {
 }
 
 std::string heads_must_divide(const Room& room) {
-  if (const CaseResult r = result_of(good_case(room, {}, 4, 2)); r.status != Status::ok) return r.message;
-  if (std::string s = refusal(good_case(room, {}, 3, 2), Status::domain, -1, "heads: 3 is not a multiple of 2");
-      !s.empty())
-    return s;
   Json uneven = good_case(room, {}, 2, 2);
   uneven["cotangents"]["o"].erase(1);
-  return refusal(uneven, Status::domain, -1, "cotangents.o: expected 2 heads, got 1");
+  return result_of(good_case(room, {}, 4, 2)).message +
+         refusal(good_case(room, {}, 3, 2), Status::domain, -1, "heads: 3 is not a multiple of 2") +
+         refusal(uneven, Status::domain, -1, "cotangents.o: expected 2 heads, got 1");
 }
 
 std::string overflow_names_the_first_token(const Room& room) {

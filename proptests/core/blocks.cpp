@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +32,9 @@ std::vector<double> numbers_of_many_sizes(std::uint64_t seed) {
   return x;
 }
 
+/// What such a name spells.
+BlockFormat spelled(const std::string& name) { return block_format_from(name).value(); }
+
 std::vector<double> in_blocks_of(std::vector<double> x, const BlockFormat& to,
                                  Rounding rounding = Rounding::nearest_even, std::uint64_t seed = 0) {
   RandomBits random{seed, 0};
@@ -51,15 +53,14 @@ bool share_a_scale(const Blocks& blocks, std::size_t r, std::size_t c, std::size
 
 TEST(Blocks, are_spelled_as_they_are_read) {
   for (const std::string& name : spelled_blocks) {
-    const std::optional<BlockFormat> read = block_format_from(name);
-    ASSERT_TRUE(read.has_value()) << name;
-    EXPECT_EQ(name_of(read->format, read->blocks), name);
+    const BlockFormat read = spelled(name);
+    EXPECT_EQ(name_of(read.format, read.blocks), name);
   }
-  const BlockFormat weights = *block_format_from("e2m1/1x16:e4m3 two_level late");
+  const BlockFormat weights = spelled("e2m1/1x16:e4m3 two_level late");
   EXPECT_EQ(weights.blocks,
             (Blocks{.rows = 1, .cols = 16, .scale = ScaleFormat::e4m3, .two_level = true, .late = true}));
-  EXPECT_EQ(block_format_from("bf16")->format, Format::bf16);
-  EXPECT_TRUE(block_format_from("bf16")->blocks.none());
+  EXPECT_EQ(spelled("bf16").format, Format::bf16);
+  EXPECT_TRUE(spelled("bf16").blocks.none());
   EXPECT_EQ(name_of(Format::bf16, Blocks{}), "bf16");
   for (const char* none : {"", "e2m1", "int8", "e2m1/16", "e2m1/0x16", "e2m1/1x16:bf16", "bf16/1x16", "e2m1/1x16:e4m3 ",
                            "int8/1xall two_level", "e2m1/2x16:e4m3 two_level", "int8/8xall every", "int8/8xall every 0",
@@ -72,15 +73,14 @@ TEST(Blocks, are_spelled_as_they_are_read) {
 /// a sixteenth at most, one in e8m0 less than twice what it need be.
 TEST(Blocks, are_off_by_half_a_spacing_of_their_largest_at_most) {
   for (const std::string& name : spelled_blocks) {
-    const std::optional<BlockFormat> to = block_format_from(name);
-    if (!to) continue;
-    const Blocks& blocks = to->blocks;
-    const FormatInfo f = info(to->format);
+    const BlockFormat to = spelled(name);
+    const Blocks& blocks = to.blocks;
+    const FormatInfo f = info(to.format);
     const double half = std::ldexp(0.5, f.max_exponent - f.mantissa_bits) / f.max_finite;
     const double slack = blocks.scale == ScaleFormat::e8m0   ? 2
                          : blocks.scale == ScaleFormat::e4m3 ? 1 + 0x1p-4
                                                              : 1 + 0x1p-23;
-    const std::vector<double> x = numbers_of_many_sizes(7), y = in_blocks_of(x, *to);
+    const std::vector<double> x = numbers_of_many_sizes(7), y = in_blocks_of(x, to);
     const std::size_t width = std::min(block_cols, static_cast<std::size_t>(blocks.leading));
     std::vector<double> mean(block_cols);
     for (std::size_t i = 0; blocks.centred && i < x.size(); ++i)
@@ -103,24 +103,17 @@ TEST(Blocks, are_off_by_half_a_spacing_of_their_largest_at_most) {
   }
 }
 
-/// What is on the grid of its block's scale stays: rounding twice is rounding once.
+/// What is on the grid of its block's scale stays: rounding twice is rounding once, and zeros are zero.
 TEST(Blocks, leave_what_they_have_rounded) {
+  const std::vector<double> zeros(block_rows * block_cols);
   for (const std::string& name : spelled_blocks) {
-    const std::optional<BlockFormat> to = block_format_from(name);
-    if (!to || to->blocks.centred) continue;
-    const std::vector<double> once = in_blocks_of(numbers_of_many_sizes(8), *to);
+    const BlockFormat to = spelled(name);
+    EXPECT_EQ(in_blocks_of(zeros, to), zeros) << name;
+    if (to.blocks.centred) continue;
+    const std::vector<double> once = in_blocks_of(numbers_of_many_sizes(8), to);
     for (const Rounding rounding : {Rounding::nearest_even, Rounding::jittered, Rounding::toward_zero})
-      EXPECT_EQ(in_blocks_of(once, *to, rounding, 3), once) << name << ' ' << name_of(rounding);
+      EXPECT_EQ(in_blocks_of(once, to, rounding, 3), once) << name << ' ' << name_of(rounding);
   }
-}
-
-/// Four-bit integers times a scale that fp32 holds.
-TEST(Blocks, are_exact_where_numbers_are_multiples_of_a_scale) {
-  std::vector<double> x(block_rows * block_cols);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = (static_cast<double>(RandomBits{9}.at(i) % 15) - 7) * (i / block_cols % 2 == 0 ? 0x1.8p-3 : 0x1.4p4);
-  for (std::size_t r = 0; r < block_rows; ++r) x[r * block_cols] = 7 * (r % 2 == 0 ? 0x1.8p-3 : 0x1.4p4);
-  EXPECT_EQ(in_blocks_of(x, *block_format_from("int4/1xall")), x);
 }
 
 /// A mean that all rows share costs no digits of a centred block.
@@ -129,7 +122,7 @@ TEST(Blocks, that_are_centred_lose_nothing_to_the_mean) {
   std::vector<double> far = x;
   for (double& value : far) value += 0x1p12;
   const auto error = [&](const std::vector<double>& of, const char* name) {
-    const std::vector<double> rounded_ones = in_blocks_of(of, *block_format_from(name));
+    const std::vector<double> rounded_ones = in_blocks_of(of, spelled(name));
     double sum = 0;
     for (std::size_t i = 0; i < of.size(); ++i) sum += (rounded_ones[i] - of[i]) * (rounded_ones[i] - of[i]);
     return std::sqrt(sum);
@@ -138,26 +131,25 @@ TEST(Blocks, that_are_centred_lose_nothing_to_the_mean) {
   EXPECT_LT(error(far, "int8/allxall centred"), 2 * error(x, "int8/allxall centred"));
 }
 
+std::vector<double> row_in_blocks(std::vector<double> x, const char* name) {
+  RandomBits random;
+  round_by_blocks(x.data(), 1, x.size(), spelled(name), Rounding::nearest_even, random);
+  return x;
+}
+
 /// A block 2^-14 below its row's largest: its scale vanishes in e4m3, and does not as a multiple of the row's.
 TEST(Blocks, of_two_levels_reach_further_down) {
   std::vector<double> row(32, 0x1p-14);
   row[0] = 1;
-  const auto last = [&](const char* name) {
-    std::vector<double> x = row;
-    RandomBits random;
-    round_by_blocks(x.data(), 1, x.size(), *block_format_from(name), Rounding::nearest_even, random);
-    return x.back();
-  };
-  EXPECT_EQ(last("e2m1/1x16:e4m3"), 0);
-  EXPECT_NEAR(last("e2m1/1x16:e4m3 two_level"), 0x1p-14, 0x1p-17);
+  EXPECT_EQ(row_in_blocks(row, "e2m1/1x16:e4m3").back(), 0);
+  EXPECT_NEAR(row_in_blocks(row, "e2m1/1x16:e4m3 two_level").back(), 0x1p-14, 0x1p-17);
 }
 
 /// Late scales: numbers are those of the exact scale, times the rounded one.
 TEST(Blocks, with_late_scales_are_off_by_the_scales_rounding) {
   std::vector<double> x(16, 0);
   x[0] = 6 * 1.05, x[1] = 3 * 1.05;
-  RandomBits random;
-  round_by_blocks(x.data(), 1, x.size(), *block_format_from("e2m1/1x16:e4m3 late"), Rounding::nearest_even, random);
+  x = row_in_blocks(x, "e2m1/1x16:e4m3 late");
   EXPECT_EQ(x[0], 6 * round_to(1.05, Format::e4m3));
   EXPECT_EQ(x[1], 3 * round_to(1.05, Format::e4m3));
 }
@@ -165,7 +157,7 @@ TEST(Blocks, with_late_scales_are_off_by_the_scales_rounding) {
 /// The mean of n draws of a number between two of its block's grid is within five standard deviations of it: one is at
 /// most half a spacing over the root of n.
 TEST(Blocks, are_drawn_without_bias) {
-  const BlockFormat to = *block_format_from("e2m1/1xall");
+  const BlockFormat to = spelled("e2m1/1xall");
   const std::vector<double> row = {6, 0.3, 0.7, 1.2, 1.8, 2.6, 3.3, 5.5, -4.7, -0.9};
   constexpr int n = 4000;
   std::vector<double> sum(row.size());
@@ -181,25 +173,12 @@ TEST(Blocks, are_drawn_without_bias) {
   }
 }
 
-TEST(Blocks, of_zeros_are_zero) {
-  std::vector<double> x(20, 0.0);
-  for (const std::string& name : spelled_blocks) {
-    const std::optional<BlockFormat> to = block_format_from(name);
-    if (!to) continue;
-    RandomBits random;
-    round_by_blocks(x.data(), 4, 5, *to, Rounding::nearest_even, random);
-    EXPECT_EQ(x, std::vector<double>(20, 0.0)) << name;
-  }
-}
-
 /// Whatever scale the others of its block have.
 TEST(Blocks, keep_what_is_no_number) {
   for (const double others : {0.0, 1.0}) {
     std::vector<double> x(16, others);
     x[3] = std::nan("");
-    RandomBits random;
-    round_by_blocks(x.data(), 1, x.size(), *block_format_from("e2m1/1x16:e4m3"), Rounding::nearest_even, random);
-    EXPECT_TRUE(std::isnan(x[3])) << others;
+    EXPECT_TRUE(std::isnan(row_in_blocks(x, "e2m1/1x16:e4m3")[3])) << others;
   }
 }
 

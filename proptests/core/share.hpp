@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "reference/core/random.hpp"
+
 namespace assay {
 
 /// The value of a variable of the environment, or else the usual word.
@@ -25,12 +27,7 @@ inline double test_seconds() { return std::stod(environment_word("ASSAY_SECONDS"
 /// Whether that time was asked for by hand: such a run says more of what it tried.
 inline bool are_seconds_asked_for() { return std::getenv("ASSAY_SECONDS") != nullptr; }
 
-/// FNV-1a.
-inline std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t h = 14695981039346656037ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return h;
-}
+inline std::uint64_t hash_of(const std::string& text) { return fnv1a(text); }
 
 /// `Share share(5); while (share.goes_on()) for (...) if (share.takes()) ...` tries one case in five, of each five
 /// another one in every round.

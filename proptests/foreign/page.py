@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes records/published-kernels.md: what `assay check` says of every recording of fixtures/foreign.
 
-    page.py [--tool ASSAY] [--verdicts FOLDER]     FOLDER keeps the verdicts; those that it has are not asked for again
+    page.py [--tool ASSAY]
 """
 import argparse
 import json
@@ -58,24 +58,16 @@ Drafts for the authors, not sent: [h times dh](../docs/reports/h-times-dh.md), [
 """
 
 
-def verdicts(tool, recording, folder):
+def verdicts(tool, recording):
     """Rows of `assay check --format json`."""
-    kept = folder and folder / (recording["id"] + ".json")
-    if kept and kept.exists():
-        return json.loads(kept.read_text())["rows"]
     ran = recordings.check(tool, recording, ["--format", "json", "--threads", "1"], capture_output=True, text=True)
     if ran.returncode not in (0, 1):
         sys.exit(f"{recording['id']}: {ran.stderr.strip()}")
-    if kept:
-        kept.write_text(ran.stdout)
     return json.loads(ran.stdout)["rows"]
 
 
-def inferred(tool, recording, folder):
+def inferred(tool, recording):
     """The words of `assay contract infer` on the answer, in short."""
-    kept = folder and folder / (recording["id"] + ".inferred")
-    if kept and kept.exists():
-        return kept.read_text()
     with tempfile.TemporaryDirectory() as at:
         case = pathlib.Path(at, "case.safetensors")
         recordings.make_case(tool, recording, case)
@@ -86,10 +78,7 @@ def inferred(tool, recording, folder):
         sys.exit(f"{recording['id']}: {ran.stderr.strip()}")
     said = (ran.stdout + ran.stderr).strip().splitlines()[0]
     found = re.match(r"the answers keep the contract ([\w]+)|the answers are those of the contract ([^:]+):", said)
-    words = next((group for group in found.groups() if group), "none") if found else "none"
-    if kept:
-        kept.write_text(words)
-    return words
+    return next((group for group in found.groups() if group), "none") if found else "none"
 
 
 def worst(rows, column):
@@ -131,12 +120,8 @@ def table(title, judged):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", default=str(recordings.ROOT / "build" / "assay"))
-    parser.add_argument("--verdicts", type=pathlib.Path)
-    options = parser.parse_args()
-    if options.verdicts:
-        options.verdicts.mkdir(parents=True, exist_ok=True)
-    asked = [(r, options.tool, options.verdicts) for r in recordings.recordings()]
-    judged = [(r, verdicts(tool, r, folder), inferred(tool, r, folder)) for r, tool, folder in asked]
+    tool = parser.parse_args().tool
+    judged = [(r, verdicts(tool, r), inferred(tool, r)) for r in recordings.recordings()]
     judged.sort(key=lambda judgement: (judgement[0]["mechanism"], judgement[0]["id"]))
     healthy = [judgement for judgement in judged if judgement[0]["healthy"]]
     broken = [judgement for judgement in judged if not judgement[0]["healthy"]]

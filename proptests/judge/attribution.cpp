@@ -30,12 +30,9 @@ TEST(Attribution, rates_of_samples_are_told_apart) {
   EXPECT_FALSE(nine_in_ten(1, 3) || nine_in_ten(0, 2) || nine_in_ten(23, 30));
 }
 
-CaseSpec spec_of(const Room& room, const KernelForm& form, Format precision) {
-  CaseSpec spec{std::string(room.name), {1, 70, 2, 1, 16, 12, 0}, precision, Style::normal, 11, {}};
-  if (form.iterative) spec.shape = {1, 43, 2, 1, 8, 6, 0};
-  if (!groups_heads(room.inputs())) spec.shape.shared_heads = 0;
-  if (form.name == "split_decode") spec.shape.query_len = 3;
-  return spec;
+CaseSpec spec_of(std::string_view room, const KernelForm& form, Format precision) {
+  const Shape shape = form.iterative ? Shape{1, 43, 2, 1, 8, 6, 0} : Shape{1, 70, 2, 1, 16, 12, 0};
+  return {std::string(room), shape, precision, Style::normal, 11, {}};
 }
 
 /// A form in its smallest tile on its case, forward alone where it has no gradients, or is asked to be.
@@ -46,10 +43,12 @@ struct FormOnCase {
   Expectation expectation = {};
 
   FormOnCase(std::string_view name, const KernelForm& form, Format precision, bool forward = false)
-      : FormOnCase(form, spec_of(listed_room(name), form, precision), forward) {}
+      : FormOnCase(form, spec_of(name, form, precision), forward) {}
   FormOnCase(const KernelForm& form, const CaseSpec& spec, bool forward = false)
-      : room(listed_room(spec.mechanism)), kernel{&form, spec.precision, smallest_tile(form), 1}, problem(drawn(spec)) {
-    if (forward || !form.has_gradients) problem.cotangents.clear();
+      : room(listed_room(spec.mechanism)),
+        kernel{&form, spec.precision, smallest_tile(form), 1},
+        problem(drawn_for(form, spec)) {
+    if (forward) problem.cotangents.clear();
   }
   /// An answer in the order of what is expected, which is learnt when it is asked for first.
   Named<std::vector<double>> in_order(const Answer& answer) {
@@ -206,7 +205,7 @@ TEST(Attribution, names_planted_faults) {
         for (const Mutant& mutant : planted.mutants) {
           if (!share.takes()) continue;
           for (const Params& params : room.variants()) {
-            CaseSpec spec = spec_of(room, planted, Format::bf16);
+            CaseSpec spec = spec_of(room.name, planted, Format::bf16);
             spec.params = params;
             if (try_fault(FormOnCase(healthy, spec), planted, mutant, score)) break;
           }

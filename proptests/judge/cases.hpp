@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,24 +17,20 @@ namespace assay {
 
 inline const KernelForm& first_form(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms.front(); }
 
-/// "deltanet 1,64,2/1,5,1 e4m3 slow_writes 7": mechanism, shape, precision, style and seed in the words of `assay
-/// case`.
-inline CaseSpec case_of(const std::string& words, const Params& params = {}) {
-  std::istringstream in(words);
-  std::string shape, precision, style;
-  CaseSpec spec;
-  in >> spec.mechanism >> shape >> precision >> style >> spec.seed;
-  spec.shape = shape_from(shape), spec.precision = format_from(precision).value();
-  spec.style = style_from(style).value(), spec.params = params;
-  return spec;
-}
-
 inline Problem drawn(const CaseSpec& spec) { return listed_room(spec.mechanism).make(spec); }
 /// Without cotangents.
 inline Problem drawn_forward(const CaseSpec& spec) {
   Problem problem = drawn(spec);
   problem.cotangents.clear();
   return problem;
+}
+
+/// As that form takes it: with heads of their own where the room groups none, with three queries for a split decode,
+/// and without cotangents for a form that has no gradients.
+inline Problem drawn_for(const KernelForm& form, CaseSpec spec) {
+  if (!groups_heads(listed_room(spec.mechanism).inputs())) spec.shape.shared_heads = 0;
+  if (form.name == "split_decode") spec.shape.query_len = 3;
+  return form.has_gradients ? drawn(spec) : drawn_forward(spec);
 }
 
 inline Expectation expected_on(const Problem& problem, const KernelUnderTest& kernel, int words = 2) {

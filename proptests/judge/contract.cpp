@@ -1,5 +1,5 @@
-// Contracts: those of precisions change no bit, files say what they mean or are refused in one sentence, and a state
-// in bf16 is allowed by the contracts that say so alone.
+// Contracts: those of precisions change no bit, files say what they mean (proptests/transcripts/contract.md has how
+// they are refused), and a state in bf16 is allowed by the contracts that say so alone.
 #include "judge/contract/contract.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/verdict/judge.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/table.hpp"
 #include "proptests/judge/cases.hpp"
 #include "reference/core/error.hpp"
 
@@ -52,13 +54,6 @@ TEST(Contract, of_a_precision_is_its_policy) {
     for (const KernelForm* form : all_forms())
       expect_equal(contract->policy(form->sites), Policy::of(form->sites, precision));
   }
-  // And so are the answers.
-  const KernelForm& form = first_form("gated_deltanet");
-  const Problem problem = drawn({"gated_deltanet", {1, 40, 2, 0, 16, 16, 0}, Format::bf16});
-  const KernelUnderTest by_name{&form, Format::bf16, 0, 1, find_contract("bf16")};
-  const Answer a = form.run(problem, by_name.policy(), 0),
-               b = form.run(problem, Policy::of(form.sites, Format::bf16), 0);
-  EXPECT_EQ(a.outputs, b.outputs);
 }
 
 TEST(Contract, names_fit_the_kernels_they_are_about) {
@@ -73,52 +68,36 @@ TEST(Contract, names_fit_the_kernels_they_are_about) {
   // FlashAttention rounds as the contract of bf16 says of the same tile program.
   for (const KernelForm& form : find_kernels(kernel_rooms(), "softmax_attention")->forms)
     expect_equal(find_contract("flash_attention")->policy(form.sites), Policy::of(form.sites, Format::bf16));
-  // The rules of fla for a delta rule stay away from programs whose W is another one's.
-  const Contract& fla = *find_contract("fla");
-  EXPECT_EQ(fla.policy(first_form("gated_deltanet").sites).sites.at("W"), Format::bf16);
-  EXPECT_EQ(fla.policy(first_form("mamba2").sites).sites.at("W"), Format::fp32);
-  EXPECT_EQ(find_contract("bf16_state")->policy(first_form("mdn").sites).sites.at("M"), Format::bf16);
-  EXPECT_EQ(find_contract("bf16_state")->policy(first_form("gated_deltanet").sites).sites.at("M"), Format::fp32);
+}
+
+TEST(Contract, gives_sites_the_formats_of_the_table) {
+  const Json rows = test_table("judge/contracts.json");
+  for (const Json& row : rows) {
+    SCOPED_TRACE(row.dump());
+    const Json& named = row.at("contract");
+    const Contract contract =
+        named.is_object() ? parse_contract(named.dump(), "x.json") : contract_from(named.get<std::string>());
+    const Policy policy = contract.policy(first_form(row.at("mechanism").get<std::string>()).sites);
+    for (const auto& [sites, format] : row.at("formats").items()) {
+      std::istringstream words(sites);
+      for (std::string site; words >> site;)
+        EXPECT_EQ(name_of(policy.sites.at(site)), format.get<std::string>()) << site;
+    }
+  }
 }
 
 TEST(Contract, follows_the_precision_of_a_case) {
   const tile::SiteTable &delta = first_form("gated_deltanet").sites, &softmax = first_form("softmax_attention").sites;
   const Contract& fla = *find_contract("fla");
-  const Contract half = fla.in(Format::fp16), wide = fla.in(Format::fp32);
-  EXPECT_EQ(half.name, "fla");
-  EXPECT_EQ(half.precision, Format::fp16);
-  for (const char* site : {"Sc", "H", "Tc", "W", "U", "dU", "part", "P", "out"})
-    EXPECT_EQ(half.policy(delta).sites.at(site), Format::fp16) << site;
-  EXPECT_EQ(half.policy(delta).sites.at("S"), Format::fp32);
-  EXPECT_EQ(wide.precision, Format::tf32);
-  for (const char* site : {"Sc", "Tc", "W", "U", "Q"})
-    EXPECT_EQ(wide.policy(delta).sites.at(site), Format::tf32) << site;
-  for (const char* site : {"part", "S", "out"}) EXPECT_EQ(wide.policy(delta).sites.at(site), Format::fp32) << site;
-  expect_equal(fla.in(Format::bf16).policy(delta), fla.policy(delta));
-  expect_equal(fla.in(Format::e4m3).policy(delta), fla.policy(delta));
+  EXPECT_EQ(fla.in(Format::fp16).name, "fla");
+  for (const Format as_it_stands : {Format::bf16, Format::e4m3})
+    expect_equal(fla.in(as_it_stands).policy(delta), fla.policy(delta));
   expect_equal(find_contract("flash_attention")->in(Format::fp16).policy(softmax), Policy::of(softmax, Format::fp16));
   // The rules of a file are meant as they stand, whatever it is based on; and a name may say bf16.
   const Contract mine = based_on("fla", R"("sites": {"U": "bf16"})").in(Format::fp16);
   EXPECT_EQ(mine.policy(delta).sites.at("U"), Format::bf16);
   EXPECT_EQ(mine.policy(delta).sites.at("W"), Format::fp16);
   EXPECT_EQ(find_contract("bf16_state")->in(Format::fp16).precision, Format::bf16);
-}
-
-TEST(Contract, asks_for_nothing_that_is_optional) {
-  const tile::SiteTable &delta = first_form("deltanet").sites, &softmax = first_form("softmax_attention").sites;
-  const Contract c =
-      based_on("bf16", R"("optional_sites": {"operands": "fp16", "Tc": "fp32"}, "sites": {"O": "bf16"})");
-  EXPECT_EQ(c.policy(delta).sites.at("Tc"), Format::fp32);
-  EXPECT_EQ(c.policy(delta).sites.at("Q"), Format::fp16);
-  EXPECT_EQ(c.policy(softmax).sites.at("O"), Format::bf16);
-  const Contract none = based_on("bf16", R"("optional_sites": {"Tc": "fp32"})");
-  EXPECT_EQ(none.obstacle(delta), "");
-  EXPECT_NE(none.obstacle(softmax).find("contract x: the kernel has none of its sites"), std::string::npos);
-  // A contract of a library with kernels of all families fits wherever one of its sites is.
-  for (const KernelForm* form : all_forms())
-    EXPECT_EQ(find_contract("fla")->obstacle(form->sites).empty(),
-              form->name != "split_decode" || form->sites.find("P") >= 0)
-        << form->summary;
 }
 
 TEST(Contract, may_be_asked_for_in_a_precision) {
@@ -268,47 +247,6 @@ TEST(Contract, names_the_sources_of_a_library) {
     EXPECT_EQ(find_contract(contract.name)->sources, contract.sources);
     EXPECT_TRUE(contract.follows) << contract.name;
   }
-  for (const char* name : {"fla", "torch_sdpa", "flash_attention", "parallax", "mdn", "mamba_ssm", "flashinfer"})
-    EXPECT_NE(find_contract(name), nullptr) << name;
-}
-
-TEST(Contract, is_read_from_json) {
-  const Contract c = parse_contract(
-      R"({"sites": {"P": "fp32", "operands": "fp16", "state": "bf16"}, "name": "mine", "base": "bf16",
-          "description": "two\nlines", "products": 8, "rounding": "toward_zero"})",
-      "mine.json");
-  EXPECT_EQ(c.name, "mine");
-  EXPECT_EQ(c.argument(), "mine.json");
-  EXPECT_EQ(c.summary, "two lines");
-  EXPECT_EQ(c.precision, Format::bf16);
-  EXPECT_FALSE(c.plain());
-  const tile::SiteTable& sites = first_form("gated_deltanet").sites;
-  const Policy policy = c.policy(sites);
-  EXPECT_EQ(policy.products, 8);
-  EXPECT_EQ(policy.rounding, Rounding::toward_zero);
-  // A site goes before its group, whichever comes first.
-  EXPECT_EQ(policy.sites.at("P"), Format::fp32);
-  EXPECT_EQ(policy.sites.at("Q"), Format::fp16);
-  EXPECT_EQ(policy.sites.at("S"), Format::bf16);
-  EXPECT_EQ(policy.sites.at("O"), Format::fp32);
-  EXPECT_EQ(policy.sites.at("out"), Format::bf16);
-  // On top of another contract, whose rules stay.
-  const Contract on_fla = based_on("fla", R"("sites": {"U": "fp32"})");
-  EXPECT_EQ(on_fla.policy(sites).sites.at("W"), Format::bf16);
-  EXPECT_EQ(on_fla.policy(sites).sites.at("U"), Format::fp32);
-}
-
-TEST(Contract, refuses_a_kernel_without_its_sites) {
-  const Contract c =
-      parse_contract(R"({"name": "mine", "base": "bf16", "sites": {"state": "bf16", "Px": "fp32"}})", "f");
-  const tile::SiteTable &delta = first_form("deltanet").sites, &softmax = first_form("softmax_attention").sites;
-  for (const tile::SiteTable* sites : {&delta, &softmax}) {
-    EXPECT_TRUE(c.obstacle(*sites).starts_with("contract mine: the kernel has no site Px; its sites are Q, "))
-        << c.obstacle(*sites);
-    EXPECT_THROW(c.policy(*sites), InputError);
-  }
-  EXPECT_TRUE(
-      find_contract("bf16_state")->obstacle(softmax).starts_with("contract bf16_state: the kernel has no state"));
 }
 
 // ---- what contracts allow
@@ -359,14 +297,6 @@ TEST(Contract, allows_the_stall_of_a_narrow_state_where_it_allows_the_state) {
   EXPECT_GT(kept.stall, 1);
   EXPECT_FALSE(kept.any(Verdict::fail)) << kept.worst_rms;
   EXPECT_TRUE(Kept(problem, "bf16_state_per_token", "bf16").all(Verdict::fail));
-}
-
-/// Sums of integers beyond 256 are half way between two numbers of bf16 or on one.
-TEST(Contract, allows_ties) {
-  const Problem problem = drawn_forward({"linear_attention", {1, 600, 1, 0, 16, 16, 0}, Format::bf16, Style::integers});
-  const Kept kept(problem, "bf16", "bf16");
-  EXPECT_GT(kept.stall, 1);
-  EXPECT_TRUE(kept.all(Verdict::pass)) << kept.worst_rms;
 }
 
 }  // namespace

@@ -181,38 +181,6 @@ TEST(CausesInBlocks, know_the_right_kernels) {
   }
 }
 
-TEST(CausesInBlocks, name_a_gradient_without_one_of_its_parts) {
-  const Bench& bench = bench_for("mamba2");
-  // d_q of a token is S^T d_o: of the chunk's own writes alone, it is that of chunks that start from nothing.
-  const Problem& p = bench.problem;
-  const Array &k = p.inputs.at("k"), &v = p.inputs.at("v"), &d = p.cotangents.at("o");
-  const int group = v.shape[0] / k.shape[0];
-  Answer answer = bench.call().healthy();
-  Array& dq = answer.gradients.at("q");
-  std::fill(dq.data.begin(), dq.data.end(), 0.0);
-  for (int h = 0; h < v.shape[0]; ++h)
-    for (int t = 0; t < v.shape[1]; ++t) {
-      double decay = 1;
-      for (int j = t; j >= t / chunk * chunk; --j) {
-        for (int i = 0; i < k.shape[2]; ++i)
-          number_at(dq, h / group, t, i) +=
-              param_of(p, "scale") * decay * dot(v, h, j, d, h, t) * number_at(k, h / group, j, i);
-        decay *= std::exp(number_at(p.inputs.at("log_decay"), h, j));
-      }
-    }
-  expect_named(bench, answer, "what the chunk's state owes d_q missing (chunks of 16)");
-}
-
-TEST(CausesInBlocks, name_what_a_sum_over_a_chunk_lacks) {
-  const Bench& bench = bench_for("mamba2");
-  Answer answer = bench.call().healthy();
-  Array& dg = answer.gradients.at("log_decay");
-  const int T = dg.shape[1];
-  for (std::size_t i = 0; i < dg.data.size(); ++i)
-    dg.data[i] += static_cast<double>(i / static_cast<std::size_t>(T) + 1 + i % static_cast<std::size_t>(T) / chunk);
-  expect_named(bench, answer, "off by one number in each chunk of 16 tokens");
-}
-
 /// d_k of mamba2: D_t v_t of every head, with D_t = scale q_t d_o_t^T + e^g D_{t+1}. The next chunk's part of D is
 /// multiplied by `owed` of its decay since token t.
 Array keys_owed(const Problem& p, const std::function<double(double decay)>& owed) {
@@ -252,37 +220,6 @@ TEST(CausesInChunkGradients, name_what_the_next_state_owes_keys_undecayed) {
   ASSERT_FALSE(told_of(bench, answer).fails) << told_of(bench, answer).text();
   answer.gradients.at("k") = keys_owed(bench.problem, [](double) { return 1.0; });
   expect_named(bench, answer, "what the next state owes d_k not decayed to the chunk's end (chunks of 16)");
-}
-
-TEST(CausesInChunkGradients, name_what_the_first_chunk_alone_does_not_owe) {
-  const Bench& bench = bench_for("mamba2");
-  Problem p = bench.problem;  // without what o of the first chunk owes
-  Array& d_o = p.cotangents.at("o");
-  for (int i = 0; i < static_cast<int>(d_o.data.size()); ++i)
-    if (i / d_o.shape[2] % d_o.shape[1] < chunk) d_o.data[static_cast<std::size_t>(i)] = 0;
-  Answer answer = bench.call().healthy();
-  answer.gradients.at("initial_state") = hypotheses::answer_of(bench.room, p).at("d_initial_state");
-  expect_named(bench, answer, "what o owes the state (q^T d_o) missing (chunks of 16, in the first one alone)");
-}
-
-TEST(CausesInChunkGradients, name_gates_that_are_summed_otherwise) {
-  const Bench& bench = bench_for("mamba2");
-  const auto told = [&](const std::function<double(double own, double later, bool last)>& f) {
-    Answer answer = bench.call().healthy();
-    Array& d = answer.gradients.at("log_decay");
-    const Array right = d;
-    const int T = d.shape[1];
-    for (int i = 0; i < static_cast<int>(d.data.size()); ++i) {
-      const bool last = i % T == T - 1 || (i % T + 1) % chunk == 0;
-      d.data[static_cast<std::size_t>(i)] =
-          f(right.data[static_cast<std::size_t>(i)], last ? 0 : right.data[static_cast<std::size_t>(i + 1)], last);
-    }
-    return told_of(bench, answer).text();
-  };
-  const std::string single = told([](double own, double later, bool) { return own - later; }),
-                    without = told([](double, double later, bool) { return later; });
-  expect_said(single, "not summed over later tokens of the chunk (chunks of 16)");
-  expect_said(without, "later tokens without its own (chunks of 16)");
 }
 
 /// d_beta is d_e.e of the error e = v - S^T k, and d_e = d_v / beta; what the state that a chunk starts with predicts

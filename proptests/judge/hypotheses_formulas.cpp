@@ -27,39 +27,6 @@ Problem problem_in(const char* mechanism) {
   return problem;
 }
 
-/// The cause named for o, which a correct kernel has nearly exactly.
-std::string said_of_o(const Problem& problem, const Array& got) {
-  const Array truth = hypotheses::answer_of(listed_room(problem.mechanism), problem).at("o");
-  const Expected e = known_to(truth, std::vector<double>(truth.data.size(), 0x1p-20));
-  const std::vector<Suspect> suspects = {{"o", truth.shape, &e, &got.data, true}};
-  return sentences(causes_of(listed_room(problem.mechanism), problem, 1, suspects));
-}
-
-/// MesaNet that reads its sums of v k^T by the query itself: nothing is solved.
-TEST(CausesInFormulas, name_a_system_that_is_not_solved) {
-  const Problem p = problem_in("mesanet");
-  const Array &q = p.inputs.at("q"), &k = p.inputs.at("k"), &v = p.inputs.at("v");
-  Array o({2, 24, 5});
-  for (int h = 0; h < 2; ++h)
-    for (int t = 0; t < 24; ++t)
-      for (int j = 0; j <= t; ++j)
-        for (int c = 0; c < 5; ++c)
-          o.data[static_cast<std::size_t>((h * 24 + t) * 5 + c)] += dot(q, h, t, k, h, j) * number_at(v, h, j, c);
-  const std::string said = said_of_o(p, o);
-  expect_said(said, "the formula with `q_t` for `solve(");
-}
-
-/// Local linear attention without its correction, which is softmax attention.
-TEST(CausesInFormulas, name_a_term_that_is_missing) {
-  const Problem p = problem_in("lla");
-  Problem plain = p;
-  plain.mechanism = "softmax_attention";
-  plain.inputs.erase("lambda");
-  std::erase_if(plain.params, [](const auto& param) { return param.first != "bandwidth"; });
-  const std::string said = said_of_o(p, hypotheses::answer_of(listed_room("softmax_attention"), plain).at("o"));
-  expect_said(said, "the formula ");
-}
-
 /// Parallax in a window that the mean of the probe's scores does not know.
 TEST(CausesInFormulas, name_a_mask_that_one_reader_lacks) {
   Problem p = problem_in("parallax");
@@ -77,7 +44,11 @@ TEST(CausesInFormulas, name_a_mask_that_one_reader_lacks) {
           number_at(o, h, t, c) +=
               weight(j) / norm * (1 + mean / all - dot(rho, h, t, k, h, j)) * number_at(v, h, j, c);
     }
-  expect_said(said_of_o(p, o), "the formula ");
+  // A correct kernel has o nearly exactly.
+  const Array truth = hypotheses::answer_of(listed_room("parallax"), p).at("o");
+  const Expected e = known_to(truth, std::vector<double>(truth.data.size(), 0x1p-20));
+  const std::vector<Suspect> suspects = {{"o", truth.shape, &e, &o.data, true}};
+  expect_said(sentences(causes_of(listed_room("parallax"), p, 1, suspects)), "the formula ");
 }
 
 /// As many steps of conjugate gradients as there are dimensions solve a system, and one less does not.

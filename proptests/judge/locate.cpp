@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/room.hpp"
 #include "proptests/judge/noise.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
@@ -173,20 +172,8 @@ TEST(Locate, tells_of_sequences_one_after_the_other) {
   EXPECT_EQ(describe(tokens, {30, 31, 45}), "tokens 30, 31, 45 of 100");
 }
 
-TEST(Locate, takes_the_axes_of_a_rooms_tensors) {
-  const Room& room = listed_room("deltanet");
-  const auto named = [&](const char* tensor, const std::vector<int>& shape, int batch) {
-    std::string out;
-    for (const auto& list : {room.inputs(), room.outputs()})
-      for (const RoomFacts::Ranked& ranked : list)
-        if (ranked.field.name == tensor)
-          for (const NamedAxis& axis : named_axes(ranked, shape, batch)) out += text(axis.one, ' ', axis.extent, ' ');
-    return out;
-  };
-  EXPECT_EQ(named("k", {6, 50, 8}, 2), "sequence 2 key/value head 3 token 50 key dimension 8 ");
-  EXPECT_EQ(named("o", {6, 50, 4}, 1), "sequence 1 head 6 token 50 value dimension 4 ");
-  EXPECT_EQ(named("final_state", {6, 8, 4}, 3), "sequence 3 head 2 key dimension 8 value dimension 4 ");
-  EXPECT_EQ(named("scale", {}, 3), "");
+/// proptests/transcripts/causes.md has the axes of a room's tensors.
+TEST(Locate, wants_as_many_numbers_as_the_axes_have) {
   EXPECT_EQ(locate({}, {{9}, {1}, 2}), "the number itself");
   EXPECT_THROW(locate(axes, {{9}, {1}, 2}), InputError);
 }

@@ -7,6 +7,7 @@
 
 #include "judge/sigma/expected.hpp"
 #include "oracles/core/room.hpp"
+#include "proptests/judge/cases.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
@@ -21,7 +22,7 @@ Answer sum_and_product(const Problem& problem, const Policy&, int) {
 }
 
 TEST(Residues, have_the_scale_of_the_terms) {
-  KernelForm form = find_kernels(kernel_rooms(), "value_averaging")->forms.front();
+  KernelForm form = first_form("value_averaging");
   form.run = sum_and_product;
   for (const double scale : {0x1p-300, 1.0, 0x1p300}) {
     Problem p;
@@ -36,17 +37,16 @@ TEST(Residues, have_the_scale_of_the_terms) {
 /// One token after a tile of sixteen integers is merged with quotients of powers of two, and 17 tokens at once are not:
 /// a moment that is zero stays zero in one shape alone, whose fp64 rounds nothing.
 TEST(Residues, are_what_tile_shapes_may_differ_by) {
-  const CaseSpec spec{"affine_mesanet", {1, 17, 2, 1, 8, 16, 0}, Format::fp16, Style::integers, 0, {}};
-  const Room& room = listed_room("affine_mesanet");
-  const Problem problem = room.make(spec);
-  const KernelForm& form = find_kernels(kernel_rooms(), "affine_mesanet")->forms.front();
+  const Problem problem = drawn({"affine_mesanet", {1, 17, 2, 1, 8, 16, 0}, Format::fp16, Style::integers, 0, {}});
+  const KernelForm& form = first_form("affine_mesanet");
   const auto run = [&](int tile) {
     return form.run(problem, Policy::exact(form.sites), tile).outputs.at("final_scatter_vk");
   };
   const Array in_two = run(1), at_once = run(0), left = residues(form, problem, 1).at("final_scatter_vk");
-  const Expectation expectation = expect(oracle_of(room, problem), {&form, Format::fp64, 1, 1}, problem, 4);
-  const auto known = std::find_if(expectation.tensors.begin(), expectation.tensors.end(),
-                                  [](const auto& t) { return t.first == "final_scatter_vk"; });
+  const Expectation expectation =
+      expect(oracle_of(listed_room("affine_mesanet"), problem), {&form, Format::fp64, 1, 1}, problem, 4);
+  const auto known =
+      std::ranges::find_if(expectation.tensors, [](const auto& t) { return t.first == "final_scatter_vk"; });
   ASSERT_NE(known, expectation.tensors.end());
   int zeros = 0;
   for (std::size_t i = 0; i < left.data.size(); ++i) {

@@ -10,6 +10,7 @@
 
 #include "judge/sigma/expected.hpp"
 #include "judge/trial/fault_trials.hpp"
+#include "proptests/judge/cases.hpp"
 
 namespace assay {
 namespace {
@@ -51,12 +52,10 @@ TEST(Sigma, is_within_a_fifth_of_what_many_draws_say) {
       if (!form.unstable.empty()) continue;
       const Format precision = precisions[turn % std::size(precisions)];
       const Room& room = listed_room(kernels->name);
-      CaseSpec spec{std::string(room.name), {1, 48, 2, 0, 8, 8, 0}, precision, styles[turn % std::size(styles)], 7, {}};
-      ++turn;
-      if (form.name == "split_decode") spec.shape.query_len = 3;
-      Problem problem = room.make(spec);
+      const Style style = styles[turn++ % std::size(styles)];
+      const Problem problem =
+          drawn_for(form, {std::string(room.name), {1, 48, 2, 0, 8, 8, 0}, precision, style, 7, {}});
       if (!form.obstacle(problem).empty()) continue;
-      if (!form.has_gradients) problem.cotangents.clear();
       const KernelUnderTest kernel{&form, precision, smallest_tile(form), 1};
       const Oracle oracle = oracle_of(room, problem);
       KernelRuns few;

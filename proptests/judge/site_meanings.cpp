@@ -39,15 +39,9 @@ TEST(SiteMeanings, every_site_of_every_form_has_one_of_its_own) {
     EXPECT_TRUE(used.contains(&meaning)) << "no form has the site " << meaning.site << " of " << meaning.forms;
 }
 
+/// The page of every mechanism has them of each of its forms.
 TEST(SiteMeanings, are_said_before_the_letters) {
-  EXPECT_EQ(site_in_words("deltanet", "chunkwise", "Tc"), "the triangular inverse (Tc)");
-  EXPECT_EQ(site_in_words("softmax_attention", "tiled", "S"), "the scores (S)");
-  EXPECT_EQ(site_in_words("deltanet", "chunkwise", "S"), "the state (S)");
   EXPECT_EQ(site_in_words("deltanet", "recurrent", "S"), "the state after every token (S)");
-  EXPECT_EQ(site_in_words("falcon3", "tensor_inverse", "Wc"),
-            "the inverse times the negative features, as an operand (Wc)");
-  EXPECT_EQ(site_in_words("falcon3", "chunkwise", "Wc"),
-            "the errors: values less what the state reads, as an operand (Wc)");
   EXPECT_EQ(site_in_words("softmax_attention+arguments", "tiled", "tanh"), "the tangent of a soft-cap (tanh)");
   EXPECT_EQ(site_in_words("deltanet", "chunkwise", "nowhere"), "nowhere");
 }

@@ -17,7 +17,6 @@
 #include "judge/sigma/model.hpp"
 #include "judge/verdict/judge.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
@@ -250,6 +249,8 @@ TEST(BlockContracts, are_kept_by_our_programs) {
       EXPECT_FALSE(contract.plain()) << contract.name;
       if (!form.obstacle(problem).empty()) continue;
       const Policy policy = contract.policy(form.sites);
+      EXPECT_TRUE(policy.sites.has_blocks() && !policy.sites.all(Format::exact).has_blocks()) << contract.name;
+      EXPECT_FALSE(policy.sites.with("K", Format::bf16).entry("K").by_blocks()) << contract.name;
       const std::vector<double> o = form.run(problem, policy, 0).outputs.at("o").data;
       EXPECT_EQ(verdict_of(problem, o, contract), Verdict::pass) << contract.name;
       EXPECT_EQ(verdict_of(problem, o, *find_contract("bf16")), Verdict::fail) << contract.name;
@@ -273,35 +274,6 @@ TEST(BlockContracts, round_operands_alike_in_all_tiles) {
     const double bound = 4 * tokens * dim * 0x1p-53 * 8;
     for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(other[i], one[i], bound) << tile;
   }
-}
-
-TEST(BlockContracts, are_read_from_json_and_refused_where_none_are) {
-  const Contract c = parse_contract(
-      R"({"name": "mine", "base": "bf16",
-          "sites": {"K": "int8/64xall every 8/2 centred", "P": "e2m1/1x16:e4m3 two_level"}})",
-      "f");
-  const tile::SiteTable sites = c.policy(tiled_attention().sites).sites;
-  EXPECT_EQ(name_of(sites.at("K"), sites.entry("K").blocks), "int8/64xall every 8/2 centred");
-  EXPECT_EQ(name_of(sites.at("P"), sites.entry("P").blocks), "e2m1/1x16:e4m3 two_level");
-  EXPECT_TRUE(sites.has_blocks());
-  EXPECT_FALSE(sites.all(Format::exact).has_blocks());
-  EXPECT_FALSE(sites.with("K", Format::bf16).entry("K").by_blocks());
-  const tile::SiteTable& delta = find_kernels(kernel_rooms(), "deltanet")->forms.front().sites;
-  EXPECT_TRUE(c.obstacle(delta).starts_with("contract mine: the kernel has no operands in blocks; its sites are "));
-  const auto refused = [](const std::string& site, const std::string& format) {
-    try {
-      parse_contract(R"({"name": "x", "base": "bf16", "sites": {")" + site + R"(": ")" + format + R"("}})", "f");
-    } catch (const InputError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(refused("operands", "e2m1/1x16:e4m3"),
-            "f: sites.operands: blocks are of the sites Q, K, V, P and dS of softmax attention");
-  EXPECT_EQ(refused("V", "int8/64xall centred"),
-            "f: sites.V: only keys may be centred: what is taken off all of them changes no weight");
-  EXPECT_TRUE(refused("P", "e2m1").starts_with("f: sites.P: there is no format e2m1; there are exact, "));
-  EXPECT_EQ(refused("P", "e2m1/1x16:e4m3"), "");
 }
 
 }  // namespace

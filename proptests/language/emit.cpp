@@ -1,4 +1,5 @@
-// Emitted sources, compiled for the host: the evaluator's bits. Needs a compiler when it runs.
+// Emitted sources, compiled for the host: the evaluator's bits. Needs a compiler when it runs. What no text is emitted
+// for is in proptests/transcripts/lab.md.
 #include "language/emit/emit.hpp"
 
 #include <dlfcn.h>
@@ -16,7 +17,7 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <sstream>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,10 +27,10 @@
 #include "oracles/scalars/emulated.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
+#include "proptests/language/random_problem.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/rounding.hpp"
-#include "tools/lab/lab.hpp"
 
 namespace assay::language {
 namespace {
@@ -91,25 +92,12 @@ constexpr Erring errings[] = {{Format::bf16, false, false},
                               {Format::fp32, false, false},
                               {Format::fp64, false, false}};
 
-int length_along(const std::string& axis) {
-  static const std::map<std::string, int> lengths{{"T", 21}, {"K", 6}, {"V", 5}, {"D", 7}};
-  return lengths.at(axis);
-}
-
-Array numbers_drawn(const Type& type, double low, double high, RandomBits& random) {
-  Array array;
-  for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : length_along(dim.name));
-  for (std::size_t i = 0; i < array.count(); ++i)
-    array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
-  return array;
-}
+const std::map<std::string, int> lengths_of_axes = {{"T", 21}, {"K", 6}, {"V", 5}, {"D", 7}};
 
 /// One head; every input has a number, so that no default is asked for.
 Problem problem_for_emitted(const Program& program, RandomBits& random) {
   Problem problem{"emitted", program.name, {}, {}, {}};
   for (const Input& input : program.inputs) {
-    const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
-    const double low = positive ? 0.25 : -1, high = decay ? 0 : positive ? 2 : 1;
     if (input.type.kind == Kind::integer)
       problem.params[input.name] = 1L;
     else if (input.type.kind == Kind::boolean)
@@ -117,10 +105,11 @@ Problem problem_for_emitted(const Program& program, RandomBits& random) {
     else if (!input.gradient)
       problem.params[input.name] = std::string("0.375");
     else
-      problem.inputs[input.name] = numbers_drawn(input.type, low, high, random);
+      problem.inputs[input.name] = numbers_for(input, lengths_of_axes, random);
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    problem.cotangents[program.outputs[i]] = numbers_drawn(program.body->result_type(i), -1, 1, random);
+    problem.cotangents[program.outputs[i]] =
+        numbers_drawn(program.body->result_type(i), lengths_of_axes, -1, 1, random);
   return problem;
 }
 
@@ -180,7 +169,7 @@ std::vector<std::vector<double>> results_of(const Compiled& library, const Emitt
   for (std::size_t r = 0; r < gradient.outputs.size(); ++r) {
     std::size_t count = 1;
     for (const Dim& dim : gradient.body->result_type(r).axes)
-      count *= static_cast<std::size_t>(dim.name.empty() ? dim.written : length_along(dim.name));
+      count *= static_cast<std::size_t>(dim.name.empty() ? dim.written : lengths_of_axes.at(dim.name));
     outputs.emplace_back(count * (before + 1), std::numeric_limits<double>::quiet_NaN());
   }
   std::vector<const double*> from;
@@ -188,7 +177,7 @@ std::vector<std::vector<double>> results_of(const Compiled& library, const Emitt
   for (const std::vector<double>& one : inputs) from.push_back(one.data());
   for (std::vector<double>& one : outputs) to.push_back(one.data());
   Launch launch{from.data(), to.data(), nullptr, {0, 0, 0, 0}, 1, segment};
-  for (std::size_t i = 0; i < emitted.lengths.size(); ++i) launch.length[i] = length_along(emitted.lengths[i]);
+  for (std::size_t i = 0; i < emitted.lengths.size(); ++i) launch.length[i] = lengths_of_axes.at(emitted.lengths[i]);
   const auto numbers = library.function<long(const Launch*)>(emitted.name + "_workspace");
   const auto evaluate_emitted = library.function<void(const Launch*, int)>(emitted.name);
   require(numbers != nullptr && evaluate_emitted != nullptr, emitted.name, ": the library does not have it");
@@ -214,88 +203,100 @@ std::string source_of(const std::vector<Emitted>& emitted) {
     sources += one.text;
   }
   for (const std::string& macro : macros)
-    lengths += fmt::format("#define {} {}\n", macro, length_along(macro.substr(std::strlen("ASSAY_"))));
+    lengths += fmt::format("#define {} {}\n", macro, lengths_of_axes.at(macro.substr(std::strlen("ASSAY_"))));
   return lengths + sources;
 }
 
-/// How many numbers of a draw are not the evaluator's, in any tensor; `first` says where.
+double number_of(double x) { return x; }
+double number_of(const Emulated& x) { return x.value; }
+/// How many numbers are not the evaluator's, in any tensor; `first` says where.
+template <class S>
 std::size_t count_of_other_bits(const std::vector<std::vector<double>>& outputs, const Mechanism& mechanism,
-                                const BasicAnswer<Emulated>& answered, std::string& first) {
+                                const BasicAnswer<S>& answered, std::string& first) {
   std::size_t others = 0;
   for (std::size_t r = 0; r < outputs.size(); ++r) {
     const std::string& name = mechanism.gradient.outputs[r];
-    const std::vector<Emulated>& expected = r < mechanism.program.outputs.size()
-                                                ? answered.outputs.at(name).data
-                                                : answered.gradients.at(name.substr(2)).data;
+    const std::vector<S>& expected = r < mechanism.program.outputs.size() ? answered.outputs.at(name).data
+                                                                          : answered.gradients.at(name.substr(2)).data;
     require(outputs[r].size() == expected.size(), name, ": another shape");
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (std::memcmp(&outputs[r][i], &expected[i].value, sizeof(double)) == 0) continue;
-      if (others++ == 0) first = fmt::format("{} [{}]: {} for {}", name, i, outputs[r][i], expected[i].value);
+      const double right = number_of(expected[i]);
+      if (std::memcmp(&outputs[r][i], &right, sizeof(double)) == 0) continue;
+      if (others++ == 0) first = fmt::format("{} [{}]: {} for {}", name, i, outputs[r][i], right);
     }
   }
   return others;
 }
 
-TEST(Emit, HasTheEvaluatorsBitsInOutputsAndGradients) {
-  if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
+/// Programs, their texts, and these compiled.
+struct Emission {
   std::vector<Mechanism> mechanisms;
   std::vector<Emitted> emitted;
-  for (const char* name : emitted_programs) {
-    mechanisms.emplace_back(load_program(in_library(name)));
-    emitted.push_back(emit(mechanisms.back().gradient));
+  Compiled library;
+
+  Emission(std::span<const char* const> names, bool of_draws)
+      : mechanisms(read(names)), emitted(texts(mechanisms, of_draws)), library(source_of(emitted)) {}
+
+ private:
+  static std::vector<Mechanism> read(std::span<const char* const> names) {
+    std::vector<Mechanism> list;
+    for (const char* name : names) list.emplace_back(load_program(in_library(name)));
+    return list;
   }
-  const Compiled library(source_of(emitted));
-  ASSERT_TRUE(library.is_there()) << library.message();
+  static std::vector<Emitted> texts(const std::vector<Mechanism>& mechanisms, bool of_draws) {
+    std::vector<Emitted> list;
+    for (const Mechanism& mechanism : mechanisms) list.push_back(emit(mechanism.gradient, of_draws));
+    return list;
+  }
+};
+
+class Emit : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
+  }
+};
+
+TEST_F(Emit, HasTheEvaluatorsBitsInOutputsAndGradients) {
+  const Emission all(emitted_programs, false);
+  ASSERT_TRUE(all.library.is_there()) << all.library.message();
   RandomBits random{43, 0};
-  for (std::size_t p = 0; p < mechanisms.size(); ++p) {
-    const Program &program = mechanisms[p].program, &gradient = mechanisms[p].gradient;
-    const Problem problem = problem_for_emitted(program, random);
-    const BasicAnswer<double> answered = answer<double>(Posed<double>(mechanisms[p], problem), true);
+  for (std::size_t p = 0; p < all.mechanisms.size(); ++p) {
+    const Mechanism& mechanism = all.mechanisms[p];
+    const Problem problem = problem_for_emitted(mechanism.program, random);
+    const BasicAnswer<double> answered = answer<double>(Posed<double>(mechanism, problem), true);
     for (const int segment : {4, 64}) {
-      const auto outputs = results_of(library, emitted[p], gradient, problem, segment);
-      for (std::size_t r = 0; r < outputs.size(); ++r) {
-        const std::string& name = gradient.outputs[r];
-        const std::vector<double>& expected =
-            r < program.outputs.size() ? answered.outputs.at(name).data : answered.gradients.at(name.substr(2)).data;
-        ASSERT_EQ(outputs[r].size(), expected.size()) << program.name << ' ' << name;
-        for (std::size_t i = 0; i < expected.size(); ++i)
-          ASSERT_EQ(std::memcmp(&outputs[r][i], &expected[i], sizeof(double)), 0)
-              << program.name << ' ' << name << " [" << i << "]: " << outputs[r][i] << " for " << expected[i];
-      }
+      const auto outputs = results_of(all.library, all.emitted[p], mechanism.gradient, problem, segment);
+      std::string first;
+      EXPECT_EQ(count_of_other_bits(outputs, mechanism, answered, first), 0U)
+          << mechanism.program.name << ": " << first;
     }
   }
 }
 
-TEST(Emit, DrawsHaveTheEvaluatorsBits) {
-  if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
-  std::vector<Mechanism> mechanisms;
-  std::vector<Emitted> emitted;
-  for (const char* name : drawn_programs) {
-    mechanisms.emplace_back(load_program(in_library(name)));
-    emitted.push_back(emit(mechanisms.back().gradient, true));
-  }
-  const Compiled library(source_of(emitted));
-  ASSERT_TRUE(library.is_there()) << library.message();
+TEST_F(Emit, DrawsHaveTheEvaluatorsBits) {
+  const Emission all(drawn_programs, true);
+  ASSERT_TRUE(all.library.is_there()) << all.library.message();
   RandomBits random{44, 0};
-  for (std::size_t p = 0; p < mechanisms.size(); ++p) {
-    const Problem problem = problem_for_emitted(mechanisms[p].program, random);
+  for (std::size_t p = 0; p < all.mechanisms.size(); ++p) {
+    const Mechanism& mechanism = all.mechanisms[p];
+    const Problem problem = problem_for_emitted(mechanism.program, random);
     for (const Erring& erring : errings) {
       const std::uint64_t seed = random.next();
-      const auto answered = erring.evaluated(mechanisms[p], problem, seed);
+      const auto answered = erring.evaluated(mechanism, problem, seed);
       for (const int segment : {4, 64}) {
         const std::vector<Draw> draws{erring.launched(seed + 1), erring.launched(seed)};
-        const auto outputs = results_of(library, emitted[p], mechanisms[p].gradient, problem, segment, draws);
+        const auto outputs = results_of(all.library, all.emitted[p], mechanism.gradient, problem, segment, draws);
         std::string first;
-        EXPECT_EQ(count_of_other_bits(outputs, mechanisms[p], answered, first), 0U)
-            << mechanisms[p].program.name << ", " << name_of(erring.operands) << ' ' << erring.every << ": " << first;
+        EXPECT_EQ(count_of_other_bits(outputs, mechanism, answered, first), 0U)
+            << mechanism.program.name << ", " << name_of(erring.operands) << ' ' << erring.every << ": " << first;
       }
     }
   }
 }
 
 /// Random numbers that do not know their token: the bits say so.
-TEST(Emit, ADrawThatErrsOtherwiseHasOtherBits) {
-  if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
+TEST_F(Emit, ADrawThatErrsOtherwiseHasOtherBits) {
   const Mechanism mechanism(load_program(in_library("deltanet")));
   Emitted emitted = emit(mechanism.gradient, true);
   const std::string token = "(unsigned)t, ";
@@ -313,29 +314,6 @@ TEST(Emit, ADrawThatErrsOtherwiseHasOtherBits) {
     EXPECT_GT(count_of_other_bits(outputs, mechanism, erring.evaluated(mechanism, problem, 1), first), 0U)
         << name_of(erring.operands);
   }
-}
-
-TEST(Emit, RefusesWithTheNode) {
-  for (const char* name : {"softmax_attention", "mesanet", "ttt_linear"}) {
-    try {
-      emit(gradient_of(load_program(in_library(name))));
-      FAIL() << name << " is emitted";
-    } catch (const InputError& error) {
-      EXPECT_NE(std::string(error.what()).find(std::string(name) + ": scan "), std::string::npos) << error.what();
-    }
-  }
-}
-
-TEST(Emit, IsAVerb) {
-  std::ostringstream out, err;
-  Console console{out, err};
-  const std::string file = in_library("gated_deltanet");
-  EXPECT_EQ(assay::run(lab_command_line(), {"emit", file}, console), exit_passed) << err.str();
-  EXPECT_EQ(out.str(), emit(load_program(file)).text);
-  out.str("");
-  EXPECT_EQ(assay::run(lab_command_line(), {"emit", file, "--draws"}, console), exit_passed) << err.str();
-  EXPECT_EQ(out.str(), emit(load_program(file), true).text);
-  EXPECT_EQ(assay::run(lab_command_line(), {"emit", in_library("softmax_attention")}, console), exit_usage);
 }
 
 }  // namespace

@@ -221,23 +221,6 @@ TEST(Joints, HoldWhatBecomesOfAnUncertainState) {
   }
 }
 
-/// States that are computed again have the same errors, too.
-TEST(Joints, DoNotDependOnWhatIsKept) {
-  for (const char* name : {"gated_deltanet", "mdn", "falcon2"}) {
-    const Room& room = recurrence(name);
-    const Problem problem = made(room, "1,77,2,6,5");
-    const Posed<double> posed(program_of(room), problem);
-    const auto kept = answer_in_packs<2>(posed, true, 1);
-    const ReplayLimit none(0);
-    const auto again = answer_in_packs<2>(posed, true, 1);
-    for (const auto& [tensor, array] : kept.gradients)
-      for (std::size_t i = 0; i < array.data.size(); ++i) {
-        const WordBall &x = array.data[i], &y = again.gradients.at(tensor).data[i];
-        EXPECT_TRUE(x.word == y.word && x.radius == y.radius) << name << ' ' << tensor << ' ' << i;
-      }
-  }
-}
-
 /// Columns of more numbers than products of matrices are worth go number by number, and take no more memory for that.
 TEST(Joints, HaveColumnsOfAFewHundredNumbers) {
   const Room& room = program_room(in_library("deltanet"));

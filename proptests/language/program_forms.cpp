@@ -215,14 +215,20 @@ TEST(ProgramForms, ExpectWhatTilePrograms) {
   }
 }
 
-class FormFiles : public CliFiles {};
+class FormFiles : public CliFiles {
+ protected:
+  /// The healthy kernel by a contract of the user's own, which says what the marks are rounded to.
+  Judged judged_with_sites(const std::string& sites) {
+    const std::string contract = write("mine.json", R"({"name":"mine","base":"bf16","sites":)" + sites + "}");
+    const JudgeBy by{.contract = contract, .form = path_of("implicit_delta_chunks"), .threads = 1};
+    return judge(problem, ChunkKernel(problem, Bug::none).answer(), by);
+  }
+  const Problem problem = problem_of(path_of("implicit_delta"), {1, 60, 1, 0, 8, 8, 0}, 3, false);
+};
 
 /// The site that rounds where the contract does not let it.
 TEST_F(FormFiles, WhyNamesTheSite) {
-  const Problem problem = problem_of(path_of("implicit_delta"), {1, 60, 1, 0, 8, 8, 0}, 3, false);
-  const std::string contract = write("mine.json", R"({"name":"mine","base":"bf16","sites":{"Uc":"fp32"}})");
-  const Judged found = judge(problem, ChunkKernel(problem, Bug::none).answer(),
-                             {.contract = contract, .form = path_of("implicit_delta_chunks"), .threads = 1});
+  const Judged found = judged_with_sites(R"({"Uc":"fp32"})");
   EXPECT_EQ(found.verdict, Verdict::fail) << found.reason;
   const Why why = found.why(60);
   ASSERT_TRUE(why.explanations.known());
@@ -230,20 +236,12 @@ TEST_F(FormFiles, WhyNamesTheSite) {
   EXPECT_NE(why.explanations.list.front().what.find("in bf16"), std::string::npos);
 }
 
-/// A contract of the user's own says what the marks are rounded to.
 TEST_F(FormFiles, TakeAContract) {
-  const Problem problem = problem_of(path_of("implicit_delta"), {1, 60, 1, 0, 8, 8, 0}, 3, false);
-  const std::string contract =
-      write("mine.json", R"({"name":"mine","base":"bf16","sites":{"Tc":"fp32","Uc":"fp32","P":"fp32"}})");
-  const JudgeBy by{.contract = contract, .form = path_of("implicit_delta_chunks"), .threads = 1};
-  const Judged found = judge(problem, ChunkKernel(problem, Bug::none).answer(), by);
+  const Judged found = judged_with_sites(R"({"Tc":"fp32","Uc":"fp32","P":"fp32"})");
   EXPECT_EQ(found.verdict, Verdict::fail) << found.reason;
   ASSERT_EQ(found.rows.size(), 2U);
   EXPECT_EQ(row_of(found, "final_state").evidence, "form " + path_of("implicit_delta_chunks") + ", mine");
-  const JudgeBy other{.contract = write("other.json", R"({"name":"other","base":"bf16","sites":{"Zc":"fp32"}})"),
-                      .form = path_of("implicit_delta_chunks")};
-  EXPECT_NE(judge(problem, ChunkKernel(problem, Bug::none).answer(), other).reason.find("no site Zc"),
-            std::string::npos);
+  EXPECT_NE(judged_with_sites(R"({"Zc":"fp32"})").reason.find("no site Zc"), std::string::npos);
 }
 
 }  // namespace

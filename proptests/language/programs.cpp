@@ -1,11 +1,14 @@
-// Reading is validation: digests, bounds.
+// What the language's first implementation found: digests of programs, and as many errors in formulas, nearly all of
+// which are seen. What a digest does not depend on is in proptests/transcripts/mechanism.md.
 #include "proptests/language/programs.hpp"
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "language/program/builder.hpp"
 #include "language/program/gradient.hpp"
-#include "reference/core/error.hpp"
+#include "language/program/mutants.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay::language {
@@ -28,77 +31,29 @@ TEST(Programs, AreTheirOwnCanonicalForm) {
       EXPECT_EQ(canonical(*program.body)->text, program.body->text) << sample.name;
 }
 
-/// A program of one input x of type "real T K" and one result.
-std::string program_of(const std::string& nodes, const std::string& results = "[1]",
-                       const std::string& type = "real T K") {
-  return R"({"format":"assay-mechanism","version":1,"name":"test","settings":{},"outputs":["o"],"inputs":[{"name":"x",)"
-         R"("type":")" +
-         type + R"(","domain":"real","default":null,"gradient":true}],"body":{"params":[")" + type + R"("],"nodes":)" +
-         nodes + R"(,"results":)" + results + "}}";
-}
-std::string digest_of(const std::string& text) { return read_program(text, "test").digest(); }
+// ---- errors in formulas
 
-TEST(Programs, AgreeInTwoSpellings) {
-  const std::string plain = program_of(R"([["exp",[0]],["add",[1,0]]])", "[2]");
-  // Dead nodes, an equal node twice, signs and an axis that come and go, any order.
-  EXPECT_EQ(digest_of(plain), digest_of(program_of(R"([["log",[0]],["exp",[0]],["exp",[0]],["add",[3,0]]])", "[4]")));
-  EXPECT_EQ(digest_of(plain), digest_of(program_of(R"([["neg",[0]],["neg",[1]],["exp",[2]],["add",[3,2]]])", "[4]")));
-  EXPECT_EQ(digest_of(plain),
-            digest_of(program_of(
-                R"([["expand",[0],{"at":0,"size":3}],["expand",[1],{"at":3,"size":2}],)"
-                R"(["index",[2],{"axis":3,"i":1}],["index",[3],{"axis":0,"i":2}],["exp",[4]],["add",[5,0]]])",
-                "[6]")));
-  EXPECT_NE(digest_of(plain), digest_of(program_of(R"([["exp",[0]],["add",[0,1]]])", "[2]")));
-  std::string hinted = plain;
-  hinted.insert(hinted.find(R"("gradient":true)"), R"("hint":{"low":"-1"},)");
-  EXPECT_EQ(digest_of(plain), digest_of(hinted));
-}
-
-TEST(Programs, DropWhatAStepDoesNotRead) {
-  const auto scan = [](const std::string& args, const std::string& params, const std::string& node) {
-    return program_of(R"([["const",[],{"value":"2"}],["const",[],{"value":"3"}],["scan",)" + args +
-                          R"(,{"body":{"params":["real K")" + params + R"(],"nodes":[)" + node +
-                          R"(],"results":[4]},"carry":0,"reverse":false,"xs":1}],["get",[3],{"i":0}]])",
-                      "[4]");
-  };
-  const std::string nodes = R"(["expand",[1],{"at":0,"size":"K"}],["mul",[0,)";
-  EXPECT_EQ(digest_of(scan("[0,1,2]", R"(,"real","real")", nodes + "3]]")),
-            digest_of(scan("[0,2,1]", R"(,"real","real")", R"(["expand",[2],{"at":0,"size":"K"}],["mul",[0,3]])")));
-}
-
-/// The text with the first `from` replaced.
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-std::string refusal_of(const std::string& text) {
-  try {
-    read_program(text, "gdn.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(Programs, AreBounded) {
-  std::string nodes = R"([["neg",[0]])";
-  for (int i = 1; i < 100000; ++i) nodes += ",[\"exp\",[" + std::to_string(i) + "]]";
-  EXPECT_EQ(read_program(program_of(nodes + ']', "[100000]"), "test").body->nodes.size(), 100000u);
-  EXPECT_EQ(refusal_of(program_of(nodes + R"(,["exp",[0]]])")), "gdn.json: body: more than 100000 nodes");
-  std::string block = R"({"params":["real"],"nodes":[["exp",[0]]],"results":[1]})";
-  const auto scans = [&](int depth) {
-    std::string text = block, types = "real";
-    for (int d = 0; d < depth; ++d) {
-      types += " 2";
-      text = R"({"params":[")" + types + R"("],"nodes":[["scan",[0],{"body":)" + text +
-             R"(,"carry":0,"reverse":false,"xs":1}],["get",[1],{"i":0}]],"results":[2]})";
+TEST(ProgramMutants, AreThoseOfTheFirstImplementation) {
+  for (const auto& [name, digest, gradient_digest, count] : samples()) {
+    if (count == 0) continue;
+    const Program program = load_program(path_of(name));
+    const std::vector<Mutant> mutants = mutants_of(program);
+    EXPECT_EQ(mutants.size(), count) << name;
+    std::set<std::string> digests = {program.digest()};
+    for (const Mutant& mutant : mutants) {
+      EXPECT_TRUE(digests.insert(mutant.program.digest()).second) << name << ": " << mutant.what;
+      EXPECT_EQ(mutant.program.body->params.size(), program.body->params.size());
     }
-    return with(program_of("[]", "[0]", types), R"({"params":[")" + types + R"("],"nodes":[],"results":[0]})", text);
-  };
-  EXPECT_EQ(refusal_of(scans(8)), "");
-  EXPECT_NE(refusal_of(scans(9)).find("more than 8 axes"), std::string::npos);
+    EXPECT_GT(mutants_of(gradient_of(program)).size(), 2 * count) << name;
+  }
+}
+
+TEST(ProgramMutants, SayWhatIsWrong) {
+  std::set<std::string> all;
+  for (const Mutant& mutant : mutants_of(load_program(path_of("gated_deltanet")))) all.insert(mutant.what);
+  for (const char* what : {"0.0 exp left out", "0.8 sub: wrong sign", "0 sequence 3 one token late",
+                           "0 rows read state 0 before its update", "0.7 contract reads parameter 1 for 2"})
+    EXPECT_TRUE(all.contains(what)) << what;
 }
 
 }  // namespace

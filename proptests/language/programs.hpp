@@ -17,14 +17,16 @@ namespace assay::language {
 
 struct Sample {
   std::string name, digest, gradient_digest;
+  std::size_t mutants;  ///< how many errors of one operation its formula has; 0 where nobody counted them
 };
 /// Those of digests.json.
 inline const std::vector<Sample>& samples() {
   static const std::vector<Sample> all = [] {
     std::vector<Sample> list;
     const Json table = test_table("language/digests.json");
-    for (const auto& [name, digests] : table.items())
-      list.push_back({name, digests.front().get<std::string>(), digests.back().get<std::string>()});
+    for (const auto& [name, row] : table.items())
+      list.push_back({name, row.at(0).get<std::string>(), row.at(1).get<std::string>(),
+                      row.size() > 2 ? row.at(2).get<std::size_t>() : 0});
     return list;
   }();
   return all;

@@ -12,24 +12,34 @@
 
 namespace assay::language {
 
+/// Numbers between low and high, in the type's axes.
+inline Array numbers_drawn(const Type& type, const std::map<std::string, int>& lengths, double low, double high,
+                           RandomBits& random) {
+  Array array;
+  for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : lengths.at(dim.name));
+  for (std::size_t i = 0; i < array.count(); ++i)
+    array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
+  return array;
+}
+
+/// Numbers as the input's domain asks for them.
+inline Array numbers_for(const Input& input, const std::map<std::string, int>& lengths, RandomBits& random) {
+  const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
+  const double low = positive ? 0.25 : -1, high = decay ? 0 : positive ? 2 : 1;
+  return numbers_drawn(input.type, lengths, low, high, random);
+}
+
 /// A problem of a program that no room has: numbers as the domains ask for them.
 inline Problem random_problem(const Room& room, const Mechanism& mechanism, RandomBits& random) {
   Problem problem{"random", std::string(room.name), {}, {}, {}};
-  const auto drawn = [&](const Type& type, double low, double high) {
-    const std::map<std::string, int> lengths = {{"T", 4}, {"S", 5}, {"K", 3}, {"V", 2}};
-    Array array;
-    for (const Dim& dim : type.axes) array.shape.push_back(dim.name.empty() ? dim.written : lengths.at(dim.name));
-    for (std::size_t i = 0; i < array.count(); ++i)
-      array.data.push_back(low + (high - low) * static_cast<double>(random.next() >> 48) * 0x1p-16);
-    return array;
-  };
+  const std::map<std::string, int> lengths = {{"T", 4}, {"S", 5}, {"K", 3}, {"V", 2}};
   for (const Input& input : mechanism.program.inputs) {
     if (!input.gradient || (input.missing && input.type.axes.empty())) continue;
-    const bool decay = input.domain == "log_decay", positive = input.domain == "ridge" || input.domain == "bandwidth";
-    problem.inputs[input.name] = drawn(input.type, decay ? -1 : positive ? 0.25 : -1, decay ? 0 : positive ? 2 : 1);
+    problem.inputs[input.name] = numbers_for(input, lengths, random);
   }
   for (std::size_t i = 0; i < mechanism.program.outputs.size(); ++i)
-    problem.cotangents[mechanism.program.outputs[i]] = drawn(mechanism.program.body->result_type(i), -1, 1);
+    problem.cotangents[mechanism.program.outputs[i]] =
+        numbers_drawn(mechanism.program.body->result_type(i), lengths, -1, 1, random);
   return problem;
 }
 

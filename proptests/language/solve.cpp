@@ -1,5 +1,5 @@
 // Systems of equations in programs: solutions solve them, in every scalar; gradients are what dual numbers say; what
-// has no solution is refused, and so is a matrix that only happens to be symmetric.
+// has no solution is refused. A matrix that only happens to be symmetric is, in proptests/transcripts/refusals.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -12,7 +12,6 @@
 #include "proptests/language/programs.hpp"
 #include "proptests/language/random_problem.hpp"
 #include "proptests/laws/property.hpp"
-#include "reference/core/error.hpp"
 #include "tools/run/front_end.hpp"
 
 namespace assay::language {
@@ -105,63 +104,6 @@ ASSAY_PROPERTY(Systems, that_are_not_definite_are_refused) {
   const bool definite = s(0, 0) > 0 && second > 0 && third > 0;
   const std::string said = in_rationals("indefinite", A, {1, 0, -1});
   RC_ASSERT(definite == (said.find("is undefined: solve") == std::string::npos));
-}
-
-/// A program of inputs A [K K], G [T K K] and x [K], whose last node's matrix is solved as definite.
-std::string refusal_of(const std::string& nodes, int matrix) {
-  const std::string text =
-      R"({"format":"assay-mechanism","version":3,"name":"f","settings":{},"outputs":["o"],"inputs":[)"
-      R"({"name":"A","type":"real K K","domain":"real","default":null,"gradient":true},)"
-      R"({"name":"G","type":"real T K K","domain":"real","default":null,"gradient":true},)"
-      R"({"name":"x","type":"real K","domain":"real","default":null,"gradient":true}],)"
-      R"("body":{"params":["real K K","real T K K","real K"],"nodes":[)" +
-      nodes + fmt::format(R"(,["solve",[{},2],{{"definite":true}}]],"results":[{}]}}}})", matrix, matrix + 1);
-  try {
-    read_program(text, "f");
-    return "";
-  } catch (const InputError& error) {
-    return error.what();
-  }
-}
-
-TEST(Systems, OfMatricesThatMayNotBeSymmetricAreRefused) {
-  const std::string refused =
-      "(solve): definite, but A may not be symmetric: write (A + A.T) / 2, or leave definite out";
-  const std::string turned = R"(["transpose",[0],{"perm":[1,0]}])";
-  const auto last = [&](int n) { return fmt::format("f: body: node {} {}", n, refused); };
-  // A is an input; A^T A and A A^T are symmetric, A A is not; nor is x x^T with one side scaled along its own axis.
-  EXPECT_EQ(refusal_of(R"(["neg",[0]])", 3), last(1));
-  EXPECT_EQ(refusal_of(R"(["contract",[0,0],{"spec":"ta,tb->ab"}])", 3), "");
-  EXPECT_EQ(refusal_of(turned + R"(,["contract",[0,3],{"spec":"at,tb->ab"}])", 4), "");
-  EXPECT_EQ(refusal_of(turned + R"(,["contract",[3,0],{"spec":"at,bt->ab"}])", 4), last(2));
-  EXPECT_EQ(refusal_of(R"(["contract",[0,0],{"spec":"at,tb->ab"}])", 3), last(1));
-  EXPECT_EQ(refusal_of(R"(["mul",[2,2]],["contract",[3,2],{"spec":"a,b->ab"}])", 4), last(2));
-  EXPECT_EQ(refusal_of(turned + R"(,["add",[0,3]])", 4), "");
-  EXPECT_EQ(refusal_of(turned + R"(,["sub",[0,3]])", 4), last(2));
-  EXPECT_EQ(refusal_of(R"(["expand",[2],{"at":0,"size":"K"}],["expand",[2],{"at":1,"size":"K"}],["mul",[3,4]])", 5),
-            "");
-  EXPECT_EQ(refusal_of(R"(["expand",[2],{"at":0,"size":"K"}],["neg",[3]],["mul",[3,4]])", 5), last(3));
-  // Only iota's diagonal is one: y_i == y_j holds elsewhere, too.
-  const char* const equal =
-      R"(["neg",[2]],["expand",[3],{"at":0,"size":"K"}],["expand",[3],{"at":1,"size":"K"}],["eq",[4,5]],)"
-      R"(["const",[],{"value":"0"}],["expand",[7],{"at":0,"size":"K"}],["expand",[8],{"at":0,"size":"K"}],)"
-      R"(["select",[6,0,9]])";
-  EXPECT_EQ(refusal_of(equal, 10), last(8));
-  std::string diagonal = equal;
-  diagonal.replace(0, 11, R"(["iota",[],{"axis":"K"}])");
-  EXPECT_EQ(refusal_of(diagonal, 10), "");
-  // States that start symmetric and stay so, and rows of sequences that are.
-  const auto scan = [](const char* start, const char* step, int result = 2) {
-    return fmt::format(R"({}["scan",[{},1],{{"body":{{"params":["real K K","real K K"],"nodes":[{}],"results":[{}]}},)"
-                       R"("carry":1,"reverse":false,"xs":1}}],["get",[{}],{{"i":0}}])",
-                       start, start[0] == 0 ? "0" : "3", step, result, start[0] == 0 ? "3" : "4");
-  };
-  const char* const square = R"(["contract",[0,0],{"spec":"ta,tb->ab"}],)";
-  const char* const grown = R"(["contract",[1,1],{"spec":"ta,tb->ab"}],["add",[0,2]])";
-  EXPECT_EQ(refusal_of(scan(square, R"(["neg",[0]])"), 5), "");
-  EXPECT_EQ(refusal_of(scan(square, grown, 3), 5), "");
-  EXPECT_EQ(refusal_of(scan("", R"(["neg",[0]])"), 4), last(2));
-  EXPECT_EQ(refusal_of(scan(square, R"(["add",[0,1]])"), 5), last(3));
 }
 
 }  // namespace

@@ -13,16 +13,6 @@ namespace assay::laws {
 
 inline void set_all(Array& a, double x) { std::fill(a.data.begin(), a.data.end(), x); }
 
-/// The oracle's values as doubles.
-inline Arrays values_of(const Oracle& oracle) {
-  Arrays values;
-  for (const auto& [name, tensor] : oracle.tensors) {
-    Array& a = values[name] = Array(tensor.shape);
-    std::transform(tensor.value.begin(), tensor.value.end(), a.data.begin(), [](const HiLo& x) { return x.hi; });
-  }
-  return values;
-}
-
 /// exact_policy_is_the_oracle, of these tensors alone: others are next to nothing there.
 inline void is_the_oracle_in(std::initializer_list<std::string_view> names, const Subject& s, const Problem& p,
                              int tile) {

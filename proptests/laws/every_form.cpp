@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proptests/core/mutants.hpp"
+#include "proptests/core/table.hpp"
 #include "proptests/laws/aimed_laws.hpp"
 #include "proptests/laws/laws.hpp"
 #include "proptests/laws/reference_laws.hpp"
@@ -59,40 +60,20 @@ constexpr RoomLaw room_laws[] = {
 };
 #undef LAW
 
-/// Laws that some subjects, "room" or "room:form", are exempt from, and why.
+/// Laws that some subjects, "room" or "room:form", are exempt from, and why: exceptions.json.
 struct Exception {
-  std::string_view laws, subjects, why;
+  std::string laws, subjects, why;
 };
-constexpr Exception exceptions[] = {
-    {"stays_within_budget", "deltanet:neumann falcon2_lite:renormalized falcon3:tensor_inverse lla:raw_moments",
-     "published forms that lose their digits where others meet the mathematics"},
-    {"exact_policy_is_the_oracle linear_in_values", "lla:raw_moments",
-     "its sums cancel in the scalar that stands for exact arithmetic"},
-    {"stays_within_budget exact_policy_is_the_oracle tile_shape_changes_nothing same_bits_twice "
-     "every_element_is_written the_future_changes_no_bit heads_are_independent backward_is_the_adjoint "
-     "linear_in_values reads_are_linear_in_the_query segments_concatenate",
-     "mdn:log_domain", "it overflows where momenta decay faster than states; proptests/mdn.cpp has its laws elsewhere"},
-    {"tile_shape_changes_nothing", "deltanet:neumann", "the powers of its inverse depend on where chunks are cut"},
-    {"tile_shape_changes_nothing", "lla:raw_moments", "its sums cancel by tiles"},
-    {"segments_concatenate", "deltanet:neumann", "chunks are cut elsewhere in the second segment"},
-    {"backward_is_the_adjoint linear_in_values", "softmax_attention:split_decode parallax:split_decode",
-     "forward alone"},
-    {"backward_is_the_adjoint", "lla",
-     "proptests/lla.cpp has it of direct solves, for iterations are not differentiated"},
-    {"reads_are_linear_in_the_query",
-     "softmax_attention parallax lla value_averaging affine_linear_attention affine_mesanet",
-     "weights that are normalised, or of another query, are not linear in it"},
-    {"segments_concatenate",
-     "softmax_attention parallax lla value_averaging affine_linear_attention mesanet affine_mesanet",
-     "they take no state from the call before"},
-    {"reference:backward_is_the_adjoint", "lla",
-     "iterations are not differentiated, and a lone key in blocks of Sigma has gradients that are rounding errors"},
-    {"reference:the_future_is_unseen", "stable_rank", "one number of all rows"},
-    {"reference:segments_concatenate",
-     "softmax_attention parallax parallax_gate lla value_averaging affine_linear_attention mesanet affine_mesanet rls "
-     "rmsnorm mdn_gates stable_rank",
-     "they take no state from the call before, or not all of it"},
-};
+const std::vector<Exception>& exceptions() {
+  static const std::vector<Exception> all = [] {
+    std::vector<Exception> list;
+    for (const Json& row : test_table("laws/exceptions.json"))
+      list.push_back(
+          {row.at("laws").get<std::string>(), row.at("subjects").get<std::string>(), row.at("why").get<std::string>()});
+    return list;
+  }();
+  return all;
+}
 
 /// Whether one of the words is `name`, or its room.
 bool names(std::string_view words, std::string_view name) {
@@ -103,8 +84,8 @@ bool names(std::string_view words, std::string_view name) {
 }
 bool is_about(std::string_view only, std::string_view law, const std::string& subject) {
   if (!only.empty() && !names(only, subject)) return false;
-  return std::none_of(std::begin(exceptions), std::end(exceptions),
-                      [&](const Exception& e) { return names(e.laws, law) && names(e.subjects, subject); });
+  return std::ranges::none_of(exceptions(),
+                              [&](const Exception& e) { return names(e.laws, law) && names(e.subjects, subject); });
 }
 
 std::string test_name(std::string subject, std::string_view law) {
@@ -159,15 +140,15 @@ TEST(Exceptions, are_of_what_there_is) {
   for (const Room* room : rooms()) subjects.emplace_back(room->name);
   for (const KernelRoom* room : kernel_rooms())
     for (const KernelForm& form : room->forms) subjects.push_back(text(room->name, ':', form.name));
-  for (const Exception& e : exceptions) {
-    std::istringstream laws{std::string(e.laws)};
+  for (const Exception& e : exceptions()) {
+    std::istringstream laws{e.laws};
     for (std::string law; laws >> law;)
       EXPECT_TRUE(
           std::any_of(std::begin(form_laws), std::end(form_laws), [&](const auto& l) { return l.name == law; }) ||
           std::any_of(std::begin(room_laws), std::end(room_laws),
                       [&](const auto& l) { return text("reference:", l.name) == law; }))
           << law;
-    std::istringstream words{std::string(e.subjects)};
+    std::istringstream words{e.subjects};
     for (std::string word; words >> word;)
       EXPECT_NE(std::find(subjects.begin(), subjects.end(), word), subjects.end()) << word;
     EXPECT_FALSE(e.why.empty()) << e.laws;

@@ -23,6 +23,12 @@ std::string normalization_of(const Problem& p) {
 /// Elements of one head and token in [H][T][...] arrays.
 std::size_t row_size(const Array& a) { return a.data.size() / static_cast<std::size_t>(a.shape[0] * a.shape[1]); }
 
+Array in_doubles(const std::vector<int>& shape, const std::vector<HiLo>& numbers) {
+  Array a(shape);
+  std::transform(numbers.begin(), numbers.end(), a.data.begin(), [](const HiLo& x) { return x.hi; });
+  return a;
+}
+
 double dot(const Array& a, const Array& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) sum += a.data[i] * b.data[i];
@@ -90,6 +96,12 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
   return {listed_room(room), *it};
 }
 
+Arrays values_of(const Oracle& oracle) {
+  Arrays values;
+  for (const auto& [name, tensor] : oracle.tensors) values[name] = in_doubles(tensor.shape, tensor.value);
+  return values;
+}
+
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile) {
   // Most laws compare runs that do not round, 2^-11 of fp64's spread away from each other: a quarter of the draws is
   // enough for it, and the judge's reach widens by the degrees of freedom that are missing.
@@ -150,12 +162,7 @@ void exact_policy_is_the_oracle(const Subject& s, const LawCase& c) {
 }
 
 void exact_policy_is_the_oracle(const Subject& s, const Problem& p, int tile) {
-  Arrays want;
-  for (const auto& [name, tensor] : oracle_or_discard(s.room, p).tensors) {
-    Array& a = want[name];
-    a.shape = tensor.shape;
-    for (const HiLo& x : tensor.value) a.data.push_back(x.hi);
-  }
+  const Arrays want = values_of(oracle_or_discard(s.room, p));
   expect_within(flat(s.run(p, Format::exact, tile)), want, allowance(s, p, Format::fp64, tile), 1);
 }
 
@@ -274,8 +281,7 @@ void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
   const BasicArrays<HiLo> slopes = s.room.slopes(p, direction);
   double pushed = 0, pushed_rounding = 0;
   for (const auto& [name, slope] : slopes) {
-    Array hi(slope.shape);
-    std::transform(slope.data.begin(), slope.data.end(), hi.data.begin(), [](const HiLo& x) { return x.hi; });
+    const Array hi = in_doubles(slope.shape, slope.data);
     pushed += dot(hi, p.cotangents.at(name)), pushed_rounding += rounding_of_dot(hi, p.cotangents.at(name));
   }
   const auto compare = [&](const Arrays& gradients, const Arrays* allowed) {
@@ -289,12 +295,7 @@ void backward_is_the_adjoint(const Subject& s, const LawCase& c) {
     if (!(std::fabs(pulled - pushed) <= limit))
       RC_FAIL(text("pulled ", pulled, ", pushed ", pushed, ", limit ", limit));
   };
-  Arrays reference;
-  for (const auto& [name, tensor] : oracle_or_discard(s.room, p).tensors) {
-    Array& a = reference[name] = Array(tensor.shape);
-    std::transform(tensor.value.begin(), tensor.value.end(), a.data.begin(), [](const HiLo& x) { return x.hi; });
-  }
-  compare(reference, nullptr);
+  compare(values_of(oracle_or_discard(s.room, p)), nullptr);
   const Arrays allowed = allowance(s, p, Format::fp64, c.tile);
   compare(flat(s.run(p, Format::exact, c.tile)), &allowed);
 }

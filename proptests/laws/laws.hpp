@@ -31,6 +31,9 @@ Subject subject(std::span<const KernelRoom* const> kernels, std::string_view roo
 /// and of fp64, by which runs that do not round are judged, residues on top.
 Arrays allowance(const Subject& s, const Problem& problem, Format precision, int tile);
 
+/// The oracle's values as doubles.
+Arrays values_of(const Oracle& oracle);
+
 /// Fails the property where `got` and `want` are further apart than `times` the allowance and the rounding to fp64.
 void expect_within(const Arrays& got, const Arrays& want, const Arrays& allowed, double times);
 

@@ -1,74 +1,44 @@
 // Bad inputs of all rooms: by their kinds, and one by one in refusals.json, whose rows are a case of that file, what is
 // changed in it, and what is said of it (the sentence, the status, the row, and whether in double), or nothing of what
-// is legal.
+// is legal. That file lists the rooms that take inputs of a kind, and what kinds each has.
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <iterator>
 #include <limits>
-#include <sstream>
 #include <string>
-#include <string_view>
 
 #include "proptests/core/bad_inputs.hpp"
-#include "proptests/core/places.hpp"
+#include "proptests/core/table.hpp"
 
 namespace assay::bad_inputs {
 namespace {
 
-/// A fault of how a room takes inputs of a kind, or "", and the rooms that take some.
+/// A fault of how a room takes inputs of a kind, or "".
 struct KindOfInputs {
-  std::string_view name;
+  const char* name;
   std::string (*violation)(const Room&);
-  std::string_view rooms;
 };
 constexpr KindOfInputs kinds[] = {
-    {"numbers that are not finite", numbers_must_be_finite,
-     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end mdn_gates falcon1 falcon2 "
-     "falcon2_lite falcon2a "
-     "rls rmsnorm stable_rank value_averaging affine_linear_attention"},
-    {"shapes that do not fit", shapes_must_fit,
-     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end mdn_gates falcon1 falcon2 "
-     "falcon2_lite falcon2a "
-     "rls rmsnorm value_averaging affine_linear_attention mesanet affine_mesanet"},
-    {"axes of length 0", empty_extents,
-     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end falcon1 falcon2 "
-     "falcon2_lite falcon2a rls "
-     "affine_linear_attention mesanet affine_mesanet"},
-    {"heads that do not divide", heads_must_divide,
-     "softmax_attention parallax deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn "
-     "mdn_front_end falcon1 falcon2 falcon2_lite falcon2a rls "
-     "affine_linear_attention mesanet affine_mesanet"},
-    {"overflow", overflow_names_the_first_token,
-     "deltanet gated_deltanet comba gla kda mamba2 retnet linear_attention mdn mdn_front_end"},
-    {"any strength", any_strength_is_legal, "comba kda mdn mdn_front_end"},
+    {"numbers that are not finite", numbers_must_be_finite},
+    {"shapes that do not fit", shapes_must_fit},
+    {"axes of length 0", empty_extents},
+    {"heads that do not divide", heads_must_divide},
+    {"overflow", overflow_names_the_first_token},
+    {"any strength", any_strength_is_legal},
 };
 TEST(BadInputs, of_all_kinds_are_refused) {
-  for (const KindOfInputs& kind : kinds) {
-    std::istringstream words{std::string(kind.rooms)};
-    for (std::string room; words >> room;)
+  const Json rooms_of = test_table("laws/refusals.json").at("rooms that take");
+  EXPECT_EQ(rooms_of.size(), std::size(kinds));
+  for (const KindOfInputs& kind : kinds)
+    for (const std::string room : rooms_of.at(kind.name))
       EXPECT_EQ(kind.violation(listed_room(room)), "") << room << ": " << kind.name;
-  }
 }
 
 /// The table repeats, for every room, the kinds of inputs that the checks follow.
 TEST(BadInputs, are_of_the_kinds_that_rooms_have) {
-  constexpr std::string_view table[][2] = {
-      {"comba", "log gates: log_decay; optional: initial_state; shared: q k p"},
-      {"gla", "log gates: log_decay; optional: initial_state; shared: q k"},
-      {"kda", "log gates: log_decay; optional: initial_state; shared: q k"},
-      {"mamba2", "log gates: log_decay; optional: initial_state; shared: q k"},
-      {"retnet", "log gates: log_decay; optional: initial_state log_decay; shared: q k"},
-      {"linear_attention", "log gates:; optional: initial_state initial_normalizer; shared: q k"},
-      {"mdn", "log gates: log_alpha log_mu; optional: initial_state initial_momentum; shared: q k p"},
-      {"mdn_front_end", "log gates: log_alpha log_mu; optional: initial_state initial_momentum log_d; shared: q k"},
-      {"mdn_gates", "log gates:; optional:; shared:"},
-  };
-  for (const auto& [room, is] : table) EXPECT_EQ(kinds_of_inputs(listed_room(room)), is) << room;
-}
-
-Json table_of_refusals() {
-  std::ifstream file(source_dir() + "/proptests/laws/refusals.json");
-  return Json::parse(file);
+  const Json table = test_table("laws/refusals.json").at("kinds of inputs");
+  for (const auto& [room, is] : table.items())
+    EXPECT_EQ(kinds_of_inputs(listed_room(room)), is.get<std::string>()) << room;
 }
 
 Json record_of(const Json& file, const Json& row) {
@@ -79,7 +49,7 @@ Json record_of(const Json& file, const Json& row) {
 }
 
 TEST(Refusals, say_what_is_wrong_and_where) {
-  const Json file = table_of_refusals();
+  const Json file = test_table("laws/refusals.json");
   for (const Json& row : file.at("rows")) {
     DecimalOptions options;
     if (row.size() > 5) options = {.digits = 10, .tier = Tier::fp64};
@@ -96,7 +66,7 @@ TEST(Refusals, say_what_is_wrong_and_where) {
 /// its own or comes to zero (delta-family.md 6.6): a number is under 16 operations of at most 2 u each behind an exp,
 /// which turns the error of one operation on its argument into twice the argument's size.
 TEST(Refusals, do_not_stand_for_digits_that_double_has) {
-  const Json file = table_of_refusals();
+  const Json file = test_table("laws/refusals.json");
   for (const Json& row : file.at("doubles")) {
     const Json record = record_of(file, row);
     const Decimals truths = result_of(record).answer,

@@ -15,6 +15,7 @@
 #include "judge/sigma/expected.hpp"
 #include "judge/trial/fault_trials.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "proptests/core/index.hpp"
 #include "reference/core/inputs.hpp"
 
 namespace assay {
@@ -63,11 +64,8 @@ inline const Bench& bench_for(std::string_view name, const Params* asked = nullp
 }
 
 /// Number c of row t of head h of an array [heads, tokens, channels] or [heads, tokens].
-inline std::size_t place_of(const Array& a, int h, int t, int c) {
-  return static_cast<std::size_t>((h * a.shape[1] + t) * (a.shape.size() > 2 ? a.shape[2] : 1) + c);
-}
-inline double number_at(const Array& a, int h, int t, int c = 0) { return a.data[place_of(a, h, t, c)]; }
-inline double& number_at(Array& a, int h, int t, int c = 0) { return a.data[place_of(a, h, t, c)]; }
+inline double number_at(const Array& a, int h, int t, int c = 0) { return a.data[laws::index(a, h, t, c)]; }
+inline double& number_at(Array& a, int h, int t, int c = 0) { return a.data[laws::index(a, h, t, c)]; }
 /// Row i of head g of one times row j of head h of another.
 inline double dot(const Array& a, int g, int i, const Array& b, int h, int j) {
   double sum = 0;

@@ -17,9 +17,11 @@
 namespace assay::identities {
 namespace {
 
-/// Lets `body` speak of a row: what fails or is thrown there has the row's name, and the next row still has its turn.
+/// Lets `body` speak of a row of that name, of which there is one in `names`: what fails or is thrown there has the
+/// row's name, and the next row still has its turn.
 template <class Body>
-void under_name(const std::string& name, const Body& body) {
+void under_name(std::set<std::string>& names, const std::string& name, const Body& body) {
+  EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
   SCOPED_TRACE(name);
   try {
     body();
@@ -31,29 +33,23 @@ void under_name(const std::string& name, const Body& body) {
 // One test for all rows: for tests of their names every process of this program would read all of the files.
 TEST(Identities, AreMetAtTheirRates) {
   std::set<std::string> names;
-  for (const Identity& limit : identities()) {
-    const std::string name = text(limit.mechanism, ' ', limit.name);
-    EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
-    under_name(name, [&] {
+  for (const Identity& limit : identities())
+    under_name(names, text(limit.mechanism, ' ', limit.name), [&] {
       const IdentityResult r = measure(limit);
       EXPECT_TRUE(r.passed) << limit.statement << ": order " << r.measured_order << ", coefficient " << r.coefficient
                             << ", predicted " << r.predicted_coefficient << ", error " << r.error;
     });
-  }
   EXPECT_FALSE(names.empty());
 }
 
 TEST(Errata, MissAsPrintedAndAgreeAsCorrected) {
   std::set<std::string> names;
   for (const ErrataChapter& chapter : errata())
-    for (const Erratum& e : chapter.errata) {
-      const std::string name = text(chapter.source.substr(0, chapter.source.find('-')), ' ', e.id);
-      EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
-      under_name(name, [&] {
+    for (const Erratum& e : chapter.errata)
+      under_name(names, text(chapter.source.substr(0, chapter.source.find('-')), ' ', e.id), [&] {
         const ErratumResult r = measure(e);
         EXPECT_TRUE(r.confirmed) << e.printed << ": off by " << r.printed_error << ", corrected " << r.corrected_error;
       });
-    }
   EXPECT_FALSE(names.empty());
 }
 

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "arguments/programs/library.hpp"
+#include "language/answers/answer.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "proptests/laws/reference_laws.hpp"
 #include "proptests/words/held.hpp"
 
 namespace assay {
@@ -54,33 +55,23 @@ TEST_P(Large, GroupsOfHeadsAreThoseOfTheWhole) {
 TEST(LargeExact, RationalsAreOffByWhatTheirPairsLeaveOut) {
   const Room& room = listed_room("deltanet");
   const Problem problem = room.make(grouped(room));  // of four keys: the root of a scale is rational
-  BasicProblem<std::string> same = laws::in_decimals(problem);
-  const auto write_all_digits = [](const Arrays& from, BasicArrays<std::string>& to) {
-    for (const auto& [name, array] : from)
-      for (std::size_t i = 0; i < array.data.size(); ++i) {
-        std::string& text = to.find(name)->second.data[i];
-        text = to_decimal(array.data[i], 120);
-        ASSERT_EQ(from_decimal<Mp200>(text), Mp200(array.data[i])) << name << ' ' << i;
-      }
-  };
-  write_all_digits(problem.inputs, same.inputs);
-  write_all_digits(problem.cotangents, same.cotangents);
+  const language::Mechanism program(arguments::mechanism_program("deltanet", problem.params));
+  const BasicAnswer<Rational> truths = language::answer<Rational>(language::Posed<double>(program, problem), true);
   const auto exact = answer_large(room, problem, Tier::exact, 2);
-  const Decimals printed = room.decimals(same, {.digits = 120, .tier = Tier::exact});
   int inexact = 0;
-  const auto check = [&](const BasicArrays<Enclosed>& pairs, const BasicArrays<Cell>& numbers) {
+  const auto check = [&](const BasicArrays<Enclosed>& pairs, const BasicArrays<Rational>& numbers) {
     for (const auto& [name, array] : pairs)
       for (std::size_t i = 0; i < array.data.size(); ++i) {
         const auto& [value, bound] = array.data[i];
-        const auto truth = from_decimal<Mp200>(numbers.find(name)->second.data[i].text);
+        const auto truth = from_decimal<Mp200>(numbers.at(name).data[i].decimal(120));
         const Mp200 off = abs(truth - Mp200(value.hi) - Mp200(value.lo));
         EXPECT_LE(off, Mp200(bound)) << name << ' ' << i;
         EXPECT_LE(bound, 0x1p-105 * std::fabs(value.hi) + 0x1p-1073) << name << ' ' << i;
         inexact += off > Mp200(bound) / 8;
       }
   };
-  check(exact.outputs, printed.outputs);
-  check(exact.gradients, printed.gradients);
+  check(exact.outputs, truths.outputs);
+  check(exact.gradients, truths.gradients);
   EXPECT_GT(inexact, 0);
 }
 

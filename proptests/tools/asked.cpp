@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "files/problem_file.hpp"
 #include "judge/court/cache.hpp"
 #include "judge/court/case_trial.hpp"
 #include "judge/court/judge_answer.hpp"
@@ -118,12 +117,6 @@ void detach(Safetensors& answer, const std::string&) {
 constexpr std::pair<const char*, Damage> damages[] = {
     {"zero", zero}, {"missing", leave_out}, {"misnamed", misname}, {"exchanged", exchange}, {"detached", detach}};
 
-Safetensors right_answer(const Safetensors& problem) {
-  Safetensors right = answer_file(read_problem(problem, "case"), std::nullopt, 1, "0");
-  std::erase_if(right.tensors, [](const auto& one) { return one.first.find('.') != std::string::npos; });
-  return right;
-}
-
 void expect_seen(const PosedCase& posed, const std::filesystem::path& folder) {
   CaseTrial trial(posed.file, {.threads = 1}, "case");
   Cache cache(folder);
@@ -185,8 +178,8 @@ class Doors : public CliFiles {
     std::map<std::string, Safetensors> answers;  // by the file of their case
     for (const bool has_arguments : {false, true}) {
       const std::string file = path(has_arguments ? "gated.st" : "plain.st");
-      std::vector<std::string> words = {"case", "gated_deltanet", "--shape", "1,7,1,4", "--precision", "fp32"};
-      words.emplace_back("-o"), words.push_back(file);
+      std::vector<std::string> words = {"case",        "gated_deltanet", "--shape", "1,7,1,4",
+                                        "--precision", "fp32",           "-o",      file};
       if (has_arguments) words.emplace_back("--param"), words.emplace_back("gate=softplus");
       ASSERT_EQ(run_assay(words).code, exit_passed) << file;
       answers[file] = right_answer(read_safetensors(file));

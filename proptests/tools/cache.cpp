@@ -1,5 +1,5 @@
 // A check keeps its results for the next one, and takes nothing from a file that is not as it was written. That the
-// same bytes are printed is in proptests/transcripts/check.md.
+// same bytes are printed, who may read them and what is said of a full cache are in proptests/transcripts/check.md.
 #include "judge/court/cache.hpp"
 
 #include <gtest/gtest.h>
@@ -155,15 +155,6 @@ TEST_F(CacheFiles, works_where_nothing_can_be_kept) {
   EXPECT_EQ(reader().find("a"), std::nullopt);
 }
 
-TEST_F(CacheFiles, others_may_neither_read_nor_write) {
-  const fs::path deep = folder / "a" / "b" / "kept";
-  Cache(deep).keep("a", "bytes");
-  for (const fs::path& made : {folder / "a", folder / "a" / "b", deep})
-    EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all) << made;
-  EXPECT_EQ(fs::status(fs::directory_iterator(deep)->path()).permissions(),
-            fs::perms::owner_read | fs::perms::owner_write);
-}
-
 TEST_F(CacheFiles, many_may_write_at_once) {
   std::vector<std::jthread> writers;
   for (int i = 0; i < 4; ++i)
@@ -259,40 +250,6 @@ TEST_F(CachedCheck, keeps_apart_whatever_has_other_limits) {
   expect_as_without({.contract = "bf16", .false_alarms = 0.01});
   write_safetensors(path("out.st"), wide);  // the model's limits are of the answer's dtype
   expect_as_without({});
-}
-
-/// The size is a setting, and what has to go for lack of room is said.
-TEST_F(CachedCheck, says_that_it_is_full) {
-  const auto check_with = [&](const char* megabytes) {
-    let_time_pass();
-    ::setenv("ASSAY_CACHE_MB", megabytes, 1);
-    const Ran ran = run_assay({"check", path("case.st"), path("out.st")});
-    ::unsetenv("ASSAY_CACHE_MB");
-    return ran;
-  };
-  EXPECT_EQ(check_with("0").code, 0);
-  EXPECT_FALSE(fs::exists(folder / "assay") && !fs::is_empty(folder / "assay"));
-  {
-    std::ofstream(folder / "assay" / "old.kept") << std::string(999'000, 'x');
-    fs::last_write_time(folder / "assay" / "old.kept", fs::file_time_type::clock::now() - std::chrono::hours(1));
-  }
-  const Ran full = check_with("1");
-  EXPECT_EQ(full.code, 0);
-  EXPECT_NE(full.err.find("assay: the cache is full (1 MB): 1 file used longest ago had to go; ASSAY_CACHE_MB sets"),
-            std::string::npos)
-      << full.err;
-  const Ran wrong = check_with("1GB");
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("ASSAY_CACHE_MB: expected a number of megabytes"), std::string::npos) << wrong.err;
-}
-
-TEST_F(CachedCheck, computes_again_what_is_damaged) {
-  const std::string expected = text(check());
-  for (const auto& file : fs::directory_iterator(folder / "assay")) fs::resize_file(file, fs::file_size(file) / 2);
-  const Checked again = check();
-  EXPECT_EQ(again.cache->hits(), 0);
-  EXPECT_EQ(text(again), expected);
-  EXPECT_EQ(check().cache->misses(), 0);
 }
 
 }  // namespace

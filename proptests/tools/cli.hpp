@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "files/problem_file.hpp"
 #include "tools/lab/lab.hpp"
 
 namespace assay {
@@ -42,6 +44,13 @@ inline Ran run_assay(const std::vector<std::string>& args, const CommandLine& li
   return {code, out.str(), err.str()};
 }
 
+/// The oracle's answer to a case as a kernel would write it: one number of each pair.
+inline Safetensors right_answer(const Safetensors& problem) {
+  Safetensors right = answer_file(read_problem(problem, "case"), std::nullopt, 1, "0");
+  std::erase_if(right.tensors, [](const auto& one) { return one.first.find('.') != std::string::npos; });
+  return right;
+}
+
 /// Whether a process of that id runs; one that has ended and is not yet waited for does not.
 inline bool is_running(int pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
@@ -70,12 +79,6 @@ class CliFiles : public testing::Test {
   std::string read(const std::string& name) const {
     std::ifstream file(path(name));
     return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) all.push_back(entry.path().filename());
-    std::sort(all.begin(), all.end());
-    return all;
   }
 
   std::filesystem::path folder;

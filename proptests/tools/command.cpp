@@ -1,5 +1,5 @@
-// The frame of the program where a transcript does not do (proptests/transcripts/usage.md): files that appear whole or
-// not at all, and what a terminal is told of long work.
+// The frame of the program where a transcript does not do (proptests/transcripts/usage.md, names.md): too little
+// memory, and what a terminal is told.
 #include "tools/verbs/command.hpp"
 
 #include <gtest/gtest.h>
@@ -7,19 +7,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "proptests/tools/cli.hpp"
-#include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
 
 namespace assay {
 namespace {
-
-using Files = CliFiles;
 
 #ifndef __SANITIZE_ADDRESS__  // which ends the process at once
 TEST(Run, WhatNoMemoryHoldsIsTwo) {
@@ -61,34 +57,6 @@ TEST(Progress, TellsWhatIsLeftOnceItKnows) {
   EXPECT_EQ(time_left(seconds(100), 0, 9), "");
   EXPECT_EQ(time_left(seconds(100), 9, 9), "");
   EXPECT_EQ(time_left(seconds(100), 3, 0), "");
-}
-
-TEST_F(Files, AnOldFileStaysUntilTheNewOneIsWhole) {
-  std::ostringstream out;
-  const std::string old = write("out.json", "old");
-  {
-    OutputFile file(old, out);
-    EXPECT_EQ(names().size(), 2u);
-    EXPECT_EQ(read("out.json"), "old");
-  }
-  EXPECT_EQ(names(), std::vector<std::string>{"out.json"});
-  EXPECT_EQ(read("out.json"), "old");
-  OutputFile(old, out).commit("new");
-  EXPECT_EQ(names(), std::vector<std::string>{"out.json"});
-  EXPECT_EQ(read("out.json"), "new");
-}
-
-TEST_F(Files, LinksAndDevicesStayWhatTheyAre) {
-  std::ostringstream out;
-  write("target.json", "old");
-  std::filesystem::create_symlink("target.json", folder / "link.json");
-  OutputFile(path("link.json"), out).commit("new");
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.json"));
-  EXPECT_EQ(read("target.json"), "new");
-  OutputFile("/dev/null", out).commit("gone");
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-  OutputFile("-", out).commit("text");
-  EXPECT_EQ(out.str(), "text");
 }
 
 TEST(Progress, OnlyOnATerminal) {

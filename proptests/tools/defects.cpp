@@ -21,18 +21,5 @@ TEST(Defects, are_what_is_committed) {
     }
 }
 
-/// Both places at which the published point of MDN and LLA stands in the files themselves.
-TEST(DefectFiles, are_at_the_published_point) {
-  const auto number = [](const std::string& defect, const std::string& tensor) {
-    const Safetensors file = read_safetensors(source_dir() + "/fixtures/defects/" + defect + "/case.safetensors");
-    const Array array = load(tensor, file.tensors.at(tensor));
-    for (const double x : array.data) EXPECT_EQ(x, array.data.front());
-    return array.data.front();
-  };
-  EXPECT_EQ(number("mdn_log_domain", "log_alpha"), static_cast<double>(-0.05F));
-  EXPECT_EQ(number("mdn_log_domain", "log_mu"), -0.5);
-  EXPECT_EQ(number("lla_ridge_detached", "lambda"), 1);
-}
-
 }  // namespace
 }  // namespace assay

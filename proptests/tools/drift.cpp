@@ -300,38 +300,6 @@ TEST(Drift, TheFirstTokenPastTheBudgetIsTheFirst) {
   EXPECT_FALSE(measure_drift(spec).first_past.has_value());
 }
 
-TEST(Drift, StatesForgetRoundingsUnderDecays) {
-  DriftSpec spec = spec_of("gated_deltanet", Format::fp32, 8192, Style::long_memory);
-  const Drift wide = measure_drift(spec);
-  EXPECT_LT(last_error(wide), 1e-6);
-  spec.sites = {{"S", Format::bf16}}, spec.by_site = true, spec.prefix = 2048;
-  const Drift narrow = measure_drift(spec);
-  EXPECT_GT(last_error(narrow), 1000 * last_error(wide));
-  // And the site is found.
-  ASSERT_FALSE(narrow.sites.empty());
-  EXPECT_EQ(narrow.sites.front().site, "S");
-  EXPECT_GT(narrow.sites.front().share, 0.99);
-  EXPECT_NEAR(narrow.sites.front().error / narrow.prefix_error, 1, 0.05);
-  EXPECT_LT(narrow.unrounded_error, 1e-15);
-  double sum = 0;
-  for (const DriftSite& site : narrow.sites) sum += site.share;
-  EXPECT_NEAR(sum, 1, 1e-12);
-}
-
-/// A decay that its format makes 1 leans to one side; without decays roundings of either sign add up.
-TEST(Drift, LawsAreThoseOfTheRoundings) {
-  DriftSpec spec = spec_of("retnet", Format::fp32, 8192);
-  spec.inputs.params = {{"head", 20L}}, spec.prefix = 2048;
-  const Drift leaning = measure_drift(spec);
-  EXPECT_EQ(leaning.series.front().fit->best().law, Law::linear);
-  EXPECT_TRUE(leaning.series.front().has_prediction() && leaning.series.front().predicted_well());
-
-  spec = spec_of("linear_attention", Format::fp32, 32768);
-  const Drift walking = measure_drift(spec);
-  EXPECT_EQ(walking.series.back().tensor, "final_state");
-  EXPECT_EQ(walking.series.back().fit->best().law, Law::root);
-}
-
 TEST(Drift, MemoryIsThatOfTheDecays) {
   DriftSpec spec = spec_of("retnet", Format::fp32, 1 << 17);
   spec.inputs.params = {{"head", 7L}};
@@ -377,35 +345,6 @@ TEST(Drift, PredictionsAreWithinAFactorOfTwo) {
       }
       EXPECT_TRUE(drift.passed()) << ahead.mechanism;
     }
-}
-
-/// Errors as large as the values, and too few tokens: a number is printed, and neither passes.
-TEST(Drift, WhatIsNotDeterminedIsNotPassed) {
-  DriftSpec spec = spec_of("mamba2", Format::fp32, 4096, Style::long_memory);
-  spec.sites = {{"S", Format::bf16}}, spec.tile = 2, spec.segment = 1, spec.prefix = 1024;
-  const Drift stagnating = measure_drift(spec);
-  ASSERT_TRUE(stagnating.series.front().has_prediction());
-  EXPECT_FALSE(stagnating.series.front().determined());
-  EXPECT_FALSE(stagnating.passed() || stagnating.failed());
-
-  spec = spec_of("linear_attention", Format::fp32, 16384);
-  spec.prefix = 512, spec.segment = 64, spec.sequences = 1;
-  const Drift single = measure_drift(spec);
-  ASSERT_TRUE(single.series.back().has_prediction());
-  EXPECT_FALSE(single.series.back().determined());
-  EXPECT_FALSE(single.passed() || single.failed());
-}
-
-/// A state in bf16 that is stored after every token loses decays that are smaller than its spacing.
-TEST(Drift, AStateInBf16Stagnates) {
-  DriftSpec spec = spec_of("mamba2", Format::fp32, 1024, Style::long_memory);
-  spec.sites = {{"S", Format::bf16}}, spec.tile = 2;
-  spec.segment = 128;
-  const Drift by_chunk = measure_drift(spec);
-  spec.segment = 1;
-  const Drift by_token = measure_drift(spec);
-  EXPECT_EQ(by_token.series.front().fit->best().law, Law::linear);
-  EXPECT_GT(last_error(by_token), 10 * last_error(by_chunk));
 }
 
 }  // namespace

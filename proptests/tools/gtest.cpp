@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "files/layout.hpp"
-#include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/tools/cli.hpp"
@@ -120,14 +118,11 @@ class VerdictOfAFile : public CliFiles {};
 TEST_F(VerdictOfAFile, is_that_of_its_tensors) {
   const std::string file = path("case.st");
   ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "2,70,2,8,6", "--no-cotangents", "-o", file}).code, exit_passed);
-  const ProblemFile read = read_problem(read_safetensors(file), file);
-  const Answer got = kernel_of(read.problem, "bf16");
   // As a kernel has it: floats, [B][T][H][d].
   std::map<std::string, Array> answer;
-  for (const auto& [name, array] : got.outputs) {
-    const Array laid = FileLayout::of_problem(answer_field(*read.room, name), array.shape, read.batch).to_file(array);
-    const std::vector<float> floats(laid.data.begin(), laid.data.end());
-    answer[name] = tensor(laid.shape, floats);
+  for (const auto& [name, stored] : right_answer(read_safetensors(file)).tensors) {
+    const Array array = load(name, stored);
+    answer[name] = tensor(array.shape, std::vector<float>(array.data.begin(), array.data.end()));
   }
   EXPECT_VERDICT(pass, assay::judge(file, answer));
   EXPECT_VERDICT(pass, assay::judge(file, answer, {.contract = "bf16"}));
@@ -144,7 +139,7 @@ TEST_F(VerdictOfAFile, is_that_of_its_tensors) {
   EXPECT_NE(message_of(judge(file, only_o)).find("tensor final_state: missing"), std::string::npos);
   EXPECT_VERDICT(error, assay::judge(path("none.st"), answer));
   EXPECT_VERDICT(error, assay::judge(file, answer, {.contract = "flash_attention"}));
-  EXPECT_VERDICT(error, assay::judge(read.problem, got, {}));
+  EXPECT_VERDICT(error, assay::judge(small_problem(), kernel_of(small_problem(), "bf16"), {}));
   EXPECT_VERDICT(error, assay::judge(file, {{"o", Array({2, 70, 2, 5})}}, {.tensors = {"o"}}));
   EXPECT_THROW(tensor({2, 3}, std::vector<float>(5)), InputError);
 }

@@ -3,7 +3,6 @@
 #include "tools/run/kernel_loop.hpp"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <filesystem>
@@ -41,14 +40,6 @@ class Loop : public CliFiles {
     return "";
   }
 };
-
-TEST_F(Loop, answers_case_after_case_in_one_process) {
-  KernelLoop loop(program("echo \"$problem $out\" >> " + path("asked") + "; echo done"), {});
-  for (const std::string name : {"one", "two", "three"}) loop.ask(path(name), path(name + ".out"), 20s);
-  EXPECT_EQ(starts(), 1);
-  EXPECT_EQ(read("asked"), path("one") + ' ' + path("one.out") + '\n' + path("two") + ' ' + path("two.out") + '\n' +
-                               path("three") + ' ' + path("three.out") + '\n');
-}
 
 TEST_F(Loop, hears_what_is_said_between_two_cases) {
   EXPECT_EQ(complaint(program("echo done")), "");

@@ -39,11 +39,14 @@ expect "a file that grows too large" 2 $?
 expect "what is left of it" "" "$(find . -name large -o -name '.assay-*')"
 
 # While the kernel runs there is a private folder, and beside OUT a file without its name.
-for signal in KILL TERM HUP USR1 PIPE; do  # a shell has what it starts with & ignore INT and QUIT
-  "$assay" check case.st --kernel 'setsid sleep 1234 & echo $! > pid; sleep 1234; : {case} {out}' -o out >/dev/null 2>&1 &
+kernel='setsid sleep 1234 & echo $! > pid; sleep 1234; : {case} {out}'
+for signal in KILL TERM HUP USR1 PIPE INT QUIT; do  # a shell has what it starts with & ignore the last two
+  env --default-signal=INT,QUIT "$assay" check case.st --kernel "$kernel" -o out >/dev/null 2>&1 &
   for ((i = 0; i < 1000; i++)); do [ -s pid ] && break; sleep 0.01; done
   expect "folders while a kernel runs" 1 "$(find . -maxdepth 1 -name 'assay-*' | wc -l)"
   kill -$signal $! && wait $! 2>/dev/null
+  ended=$?
+  expect "the end by $signal" $((128 + $(kill -l $signal))) $ended
   for ((i = 0; i < 500; i++)); do [ -e "/proc/$(cat pid)" ] || [ -n "$(find . -name 'assay-*')" ] || break; sleep 0.01; done
   expect "children after $signal" "" "$(ls -d "/proc/$(cat pid)" 2>/dev/null)"
   expect "folders after $signal" "" "$(find . -name 'assay-*')"

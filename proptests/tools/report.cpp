@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -40,13 +39,6 @@ TEST(Table, numbers_survive_the_round_trip) {
   for (const double x : {0.1, 1.0 / 3, -2.2250738585072014e-308, std::numeric_limits<double>::max(), 2.0})
     EXPECT_EQ(std::stod(round_trip(x)), x);
   EXPECT_EQ(round_trip(std::numeric_limits<double>::infinity()), "inf");
-}
-
-TEST(Table, formats_have_names_that_read_back) {
-  for (const TableFormat format : all_table_formats) EXPECT_EQ(table_format_from(name_of(format)), format);
-  EXPECT_EQ(table_format_from("xml"), std::nullopt);
-  for (const RowsFormat format : all_rows_formats) EXPECT_EQ(rows_format_from(name_of(format)), format);
-  EXPECT_EQ(rows_format_from("xml"), std::nullopt);
 }
 
 /// A row of each verdict that a kernel can have, with the reason in characters that some format gives a meaning.

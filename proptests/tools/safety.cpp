@@ -1,11 +1,9 @@
-// Other people's files and kernels: names of ours that cannot be foreseen, answers that a plugin does not know, and
-// text that stays text. The sentences on them are in proptests/transcripts/names.md.
+// Other people's files and kernels: answers that a plugin does not know, and text that stays text. The sentences on
+// them, and names of ours that cannot be foreseen, are in proptests/transcripts/names.md.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "files/case_file.hpp"
@@ -20,38 +18,17 @@
 namespace assay {
 namespace {
 
-class Safety : public CliFiles {
- protected:
-  void SetUp() override {
-    CliFiles::SetUp();
-    made = path("case.st"), answer = path("answer.st");
-    ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,6,2,4", "--no-cotangents", "-o", made}).code, exit_passed);
-    Safetensors exact = answer_file(read_problem(read_safetensors(made), made), Tier::w2, 1, "0");
-    std::erase_if(exact.tensors, [](const auto& tensor) { return tensor.first.find('.') != std::string::npos; });
-    write_safetensors(answer, exact);
-  }
-
-  std::string made, answer;
-};
-
-/// Our process id tells no name of ours.
-TEST_F(Safety, temporary_names_are_not_foreseen) {
-  const std::string victim = write("victim", "old");
-  std::filesystem::create_symlink(victim, path("out." + std::to_string(getpid()) + ".tmp"));
-  std::filesystem::create_symlink(victim, path("out.tmp"));
-  EXPECT_EQ(run_assay({"check", made, answer, "-o", path("out")}).code, exit_passed);
-  write_safetensors(path("out"), read_safetensors(answer));
-  EXPECT_FALSE(std::filesystem::is_symlink(path("out")));
-  EXPECT_EQ(read("victim"), "old");
-}
-
 TEST(WithPaths, replaces_what_is_named_and_nothing_in_it) {
   EXPECT_EQ(with_paths("run {case} {out} {case}", "a {out}", "b {case}"), "run 'a {out}' 'b {case}' 'a {out}'");
   EXPECT_EQ(with_paths("{cas{case}{out", "a", "b"), "{casa{out");
 }
 
+using Safety = CliFiles;
+
 /// A plugin is started before the oracle is asked, and so are its further runs.
 TEST_F(Safety, plugins_do_not_know_the_answer) {
+  const std::string made = path("case.st");
+  ASSERT_EQ(run_assay({"case", "deltanet", "--shape", "1,6,2,4", "--no-cotangents", "-o", made}).code, exit_passed);
   setenv("ASSAY_BUG", "looks_for_the_answer", 1);
   const Ran ran = run_assay({"check", made, "--plugin", plugin_built("wrong"), "--same-bits"});
   // It does find what is there.

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "files/problem_file.hpp"
-#include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "proptests/core/share.hpp"
 #include "proptests/tools/cli.hpp"
@@ -29,52 +28,32 @@ class SuiteRun : public CliFiles {
     args.insert(args.end(), more.begin(), more.end());
     return run_assay(args);
   }
-  void write_cases(const std::string& mechanism, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> args = {mechanism, "--write-cases", folder.string(), "--head-dim", "8"};
-    const Ran ran = suite(args, more);
-    ASSERT_EQ(ran.code, exit_passed) << ran.err;
-  }
-  void put(int number, const ProblemFile& file, Answer answer) const {
-    TensorFile to;
-    for (auto& [name, array] : answer.outputs)
-      to.put(name, std::move(array), answer_field(*file.room, name), file.batch, "BF16");
-    for (auto& [name, array] : answer.gradients)
-      to.put("d_" + name, std::move(array), answer_field(*file.room, "d_" + name), file.batch, "BF16");
-    write_safetensors(path("out" + std::to_string(number) + ".safetensors"), std::move(to).finish({}));
-  }
-  ProblemFile read_case(int number) const {
-    const std::string name = path("case" + std::to_string(number) + ".safetensors");
-    return read_problem(read_safetensors(name), name);
+  std::string file(const std::string& kind, int number) const {
+    return path(kind + std::to_string(number) + ".safetensors");
   }
   /// The oracle's answers, rounded once to bf16.
   void answer_all() const {
     for (int number = 1; number <= suite_size; ++number) {
-      const ProblemFile file = read_case(number);
-      Answer answer;
-      const Oracle oracle = oracle_of(*file.room, file.problem);
-      for (const auto& [name, tensor] : oracle.tensors) {
-        Array array(tensor.shape, {});
-        for (const HiLo& value : tensor.value) array.data.push_back(value.hi);
-        if (array.data.empty()) continue;
-        if (name.starts_with("d_"))
-          answer.gradients[name.substr(2)] = std::move(array);
-        else
-          answer.outputs[name] = std::move(array);
-      }
-      put(number, file, std::move(answer));
+      Safetensors answer = right_answer(read_safetensors(file("case", number)));
+      for (auto& [name, tensor] : answer.tensors) tensor = store(load(name, tensor), "BF16");
+      write_safetensors(file("out", number), answer);
     }
   }
   /// Writes the answer of a kernel with that fault to one case.
   void plant(int number, const std::string& fault) const {
-    const ProblemFile file = read_case(number);
-    const KernelForm& form = find_kernels(kernel_rooms(), file.room->name)->forms.front();
+    const ProblemFile posed = read_problem(read_safetensors(file("case", number)), "case");
+    const KernelForm& form = find_kernels(kernel_rooms(), posed.room->name)->forms.front();
     Policy policy = Policy::of(form.sites, Format::bf16);
     policy.fault = fault;
-    put(number, file, form.run(file.problem, policy, 0));
+    TensorFile answer;
+    for (const auto& [name, array] : flat(form.run(posed.problem, policy, 0)))
+      answer.put(name, array, answer_field(*posed.room, name), posed.batch, "BF16");
+    write_safetensors(file("out", number), std::move(answer).finish({}));
   }
   /// The oracle's answers pass; with one planted fault in the first case that case fails.
   void try_suite(const std::string& mechanism) const {
-    write_cases(mechanism, {"--no-cotangents"});
+    const Ran written = suite({mechanism, "--write-cases", folder.string(), "--head-dim", "8", "--no-cotangents"});
+    ASSERT_EQ(written.code, exit_passed) << written.err;
     answer_all();
     const std::vector<std::string> args = {mechanism, "--answers", folder.string(), "--head-dim",
                                            "8",       "--format",  "json"};

@@ -14,21 +14,11 @@
 namespace assay {
 namespace {
 
-const KernelForm& form_of(std::span<const KernelRoom* const> rooms, std::string_view room) {
-  return find_kernels(rooms, room)->forms.front();
-}
-
 Answer answer_of(const KernelForm& form, const Problem& problem, Format precision, int tile,
                  std::string_view fault = {}) {
   Policy policy = Policy::of(form.sites, precision);
   policy.fault = fault;
   return form.run(problem, policy, tile);
-}
-
-/// In chunks of 64 the gradient of a decay in an early token reads no state that was stored in bf16, in chunks of 16 it
-/// does.
-Problem mamba2() {
-  return listed_room("mamba2").make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
 }
 
 std::string shown_rows(const Judged& judged) {
@@ -78,9 +68,12 @@ TEST_F(Tiles, of_every_form_pass) {
   EXPECT_GT(hits, compared / 2);
 }
 
+/// In chunks of 64 the gradient of a decay in an early token reads no state that was stored in bf16, in chunks of 16 it
+/// does.
 TEST_F(Tiles, are_a_part_of_the_contract) {
-  const Problem problem = mamba2();
-  const KernelForm& form = form_of(kernel_rooms(), "mamba2");
+  const Problem problem =
+      listed_room("mamba2").make({"mamba2", {1, 70, 2, 1, 16, 16, 0}, Format::bf16, Style::normal, 0, {}});
+  const KernelForm& form = find_kernels(kernel_rooms(), "mamba2")->forms.front();
   const auto verdict = [&](int answers, const std::string& judges) {
     return judge(problem, answer_of(form, problem, Format::bf16, answers), {.contract = "bf16", .tile = judges});
   };

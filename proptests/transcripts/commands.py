@@ -2,7 +2,8 @@
 
     edit FROM TO CHANGE...   writes a safetensors file with changes to TO. A CHANGE is one of
         NAME = FORMULA    each number x at index i becomes that: "o = -x", "d_q = nan if i[1] == 66 else x"
-        NAME as DTYPE     the numbers rounded once to BF16, F16, F32 or F64; "NAME is DTYPE" changes the word alone
+        NAME as DTYPE     the numbers rounded once to BF16, F16, F32 or F64, integers as I64, I32, U8 or BOOL; "NAME is DTYPE"
+                          changes the word alone
         NAME shape 2,70   the same bytes in another shape
         NAME zeros DTYPE [2,5] zeros in another shape, or a tensor more; without a shape one number
         NAME to OTHER     under another name; "NAME copies OTHER" is a second one with the same numbers
@@ -23,7 +24,7 @@ import os
 import struct
 import sys
 
-FORMATS = {"F64": "d", "F32": "f", "F16": "e", "BF16": "H"}
+FORMATS = {"F64": "d", "F32": "f", "F16": "e", "BF16": "H", "I64": "q", "I32": "i", "U8": "B", "BOOL": "?"}
 
 
 def in_bf16(x):

@@ -81,8 +81,7 @@ inline Mp100 value(const Certified& x, std::size_t i) {
   return sum;
 }
 
-/// The truth lies within the bound everywhere, and some bound is finite and some error not zero: else nothing was
-/// tested. `slack` is what `truth` itself may be off by.
+/// The truth lies within the bound everywhere; `truth(i)` is entry i and what it may be off by itself.
 template <class Truth>
 void expect_contained(const Certified& x, Truth&& truth, const char* what) {
   for (std::size_t i = 0; i < x.bound.size(); ++i) {
@@ -97,6 +96,14 @@ void expect_contained(const Certified& x, Truth&& truth, const char* what) {
 inline void expect_agree(const Certified& coarse, const Certified& fine, const char* what) {
   expect_contained(
       coarse, [&](std::size_t i) { return std::pair(value(fine, i), Mp100(fine.bound[i])); }, what);
+}
+
+/// The largest bound, relative to the largest entry; 0 of nothing.
+inline double worst(const Certified& x) {
+  double largest = 0x1p-500, bound = 0;
+  for (const double e : x.word[0]) largest = std::max(largest, std::fabs(e));
+  for (const double b : x.bound) bound = std::max(bound, b);
+  return bound / largest;
 }
 
 /// Words and bounds, bit for bit; which NaN stands where nothing is known is the machine's choice.

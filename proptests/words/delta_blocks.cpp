@@ -79,26 +79,17 @@ void expect_same_bits(const DeltaCase& c) {
 
 TEST(WordsDeltaBlocks, EveryRuleHasTheSlabsBits) {
   for (const DeltaDecay decay : {DeltaDecay::none, DeltaDecay::per_step, DeltaDecay::per_channel})
-    for (const DeltaError error : {DeltaError::none, DeltaError::undecayed, DeltaError::decayed}) {
-      if (error == DeltaError::undecayed && decay == DeltaDecay::per_channel) continue;
-      DeltaCase c;
-      c.T = 23, c.K = 37, c.V = 11, c.decay = decay, c.error = error, c.initial = true, c.seed = 6;
-      expect_same_bits(c);
-    }
+    for (const DeltaError error : {DeltaError::none, DeltaError::undecayed, DeltaError::decayed})
+      if (error != DeltaError::undecayed || decay != DeltaDecay::per_channel)
+        expect_same_bits({23, 37, 11, decay, error, KeyStyle::normal, false, true, 6});
 }
 
+/// And no steps stay here.
 TEST(WordsDeltaBlocks, SoHaveSeveralBlocksAndTheLastOnesColumns) {
-  for (const std::size_t values : {1, 64, 72, 131}) {
-    DeltaCase c;
-    c.T = 7, c.K = 35, c.V = values, c.decay = DeltaDecay::per_step, c.initial = values != 72;
-    expect_same_bits(c);
-  }
-}
-
-TEST(WordsDeltaBlocks, NoStepsStayHere) {
-  DeltaCase c;
-  c.K = 3, c.V = 2;
-  expect_same_bits(c);
+  for (const std::size_t values : {1, 64, 72, 131})
+    expect_same_bits(
+        {7, 35, values, DeltaDecay::per_step, DeltaError::decayed, KeyStyle::normal, false, values != 72, 0});
+  expect_same_bits({.K = 3, .V = 2});
 }
 
 }  // namespace

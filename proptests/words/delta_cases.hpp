@@ -50,6 +50,7 @@ struct DeltaData {
                           : kind == 6 ? -std::numeric_limits<double>::infinity()
                                       : -0.01 * (1 + random.real()));
     }
+    if (c.error == DeltaError::none) beta.clear();  // no room has these
     problem = {
         c.T, c.K, c.V, q, k, v, beta, log_decay, initial_state, c.error, reciprocal_sqrt(static_cast<double>(c.K))};
   }

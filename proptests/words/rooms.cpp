@@ -30,6 +30,8 @@ std::vector<InWords> all_in_words() {
       all.push_back({"over_hundreds_of_tokens", room, {1, 300, 2, 0, 8, 3, 0}, 4, {style}});
   for (const char* room : {"comba", "falcon3", "falcon3a"})
     all.push_back({"by_another_form", room, {1, 20, 3, 0, 4, 3, 0}, 2, normal});
+  for (const char* room : {"softmax_attention", "parallax", "parallax_gate"})
+    all.push_back({"by_the_engine", room, {1, 125, 2, 1, 64, 8, 0}, 5, normal, {{}, {{"window", 24L}}}});
   for (const char* room : {"falcon3", "falcon3a"})
     for (const Style style : {Style::normal, Style::repeated_keys, Style::gate_ends, Style::cancelling_values}) {
       std::vector<Params> params{{}, {{"alignment", "same_step"}}, {{"sequence_start", false}}};

@@ -42,6 +42,11 @@ def program(name, settings=(), with_gradient=False):
     return gradient(p) if with_gradient else p
 
 
+def rooms():
+    lines = (ROOT / "mechanisms.def").read_text().splitlines()
+    return [line.partition("(")[2].rstrip(")") for line in lines if line.startswith(("MECHANISM(", "REFERENCE("))]
+
+
 def variants():
     """Name and settings of every program of the library."""
     return [(name, tuple(s.items())) for name, m in library().items() for s in m.variants()]

@@ -3,11 +3,9 @@ import pathlib
 import tempfile
 import unittest
 
-import support
+import support  # noqa: F401
 from assay.language import digest, iota, mechanism, round, scan, where, write
 from assay.language.load import load
-
-FORMS = support.LIBRARY / "forms"
 
 
 def marked(site="P", where_from=round):
@@ -38,18 +36,6 @@ class Marks(unittest.TestCase):
 
 
 class Forms(unittest.TestCase):
-    def test_each_is_of_a_mechanism(self):
-        """Same inputs but for what a chunk form has no use for, same outputs, sites marked."""
-        for file in sorted(FORMS.glob("*.py")):
-            if file.stem == "chunks":
-                continue
-            with self.subTest(file.stem):
-                (form,) = load(str(file)).values()
-                p, of = form.trace(), support.program(file.stem)
-                self.assertLessEqual({i.name for i in p.inputs}, {i.name for i in of.inputs})
-                self.assertEqual(p.outputs, of.outputs)
-                self.assertEqual(p.version(), 2)
-
     def test_modules_of_one_name(self):
         """Two files that import modules of one name from their own folders."""
         with tempfile.TemporaryDirectory() as folder:

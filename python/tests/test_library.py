@@ -31,11 +31,6 @@ WITHOUT_NUMBER = {
 }  # fmt: skip
 
 
-def rooms():
-    lines = (support.ROOT / "mechanisms.def").read_text().splitlines()
-    return [line.partition("(")[2].rstrip(")") for line in lines if line.startswith(("MECHANISM(", "REFERENCE("))]
-
-
 def mathematics(m):
     """The lines of a function that are neither its head, nor its words, nor empty."""
     lines = inspect.getsource(m.function).split('"""', 2)[-1].splitlines()
@@ -44,7 +39,7 @@ def mathematics(m):
 
 class Library(unittest.TestCase):
     def test_every_room_has_a_program_or_a_reason(self):
-        self.assertEqual({r for r in rooms() if r not in support.library()}, set(WITHOUT))
+        self.assertEqual({r for r in support.rooms() if r not in support.library()}, set(WITHOUT))
 
     def test_exported_programs_are_those_of_the_files(self):
         """python -m assay.language export-all mechanisms writes them again."""
@@ -104,7 +99,7 @@ class Library(unittest.TestCase):
 
     def test_outputs_and_inputs_are_documented_names(self):
         page = (support.ROOT / "docs/case-format.md").read_text()
-        for room in set(rooms()) - set(WITHOUT):
+        for room in set(support.rooms()) - set(WITHOUT):
             p = support.program(room)
             for name in [i.name for i in p.inputs] + p.outputs:
                 self.assertIn(f"`{name}`" if f"`{name}`" in page else name, page, f"{room}: {name}")

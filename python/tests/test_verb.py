@@ -97,11 +97,13 @@ class Written(unittest.TestCase):
 
 class Equal(unittest.TestCase):
     def test_chunk_forms(self):
-        """40 tokens are two chunks and a half; outputs and gradients, by enclosures."""
+        """40 tokens are two chunks and a half; outputs and gradients, by enclosures. Sites are marked."""
         for file in sorted(FORMS.glob("*.py")):
             if file.stem == "chunks":
                 continue
             with self.subTest(file.stem):
+                form = next(iter(load(str(file)).values())).trace()
+                self.assertEqual((form.outputs, form.version()), (support.program(file.stem).outputs, 2))
                 code, out, said = run("equal", support.LIBRARY / file.name, file, "--json")
                 self.assertEqual((code, said), (0, ""), out)
                 found = json.loads(out)

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "files/input_file.hpp"
 #include "proptests/core/places.hpp"
 #include "tools/bench/bench_check.hpp"
 #include "tools/cases/check_costs.hpp"
@@ -57,9 +57,7 @@ TEST(Costs, are_on_the_page_of_check) {
   const std::size_t numbers = std::size_t{4} * 2 * 8 * 4096 * 128;  // q, k, v and d_o
   const Estimate cost = check_estimate("softmax_attention", shape, true, numbers).value();
   const std::string line = "assay: " + cost_sentence(cost, 16, 16, 2, true) + '\n';
-  std::ifstream file(source_dir() + "/docs/check.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_NE(page.find(line), std::string::npos) << line;
+  EXPECT_NE(read_text(source_dir() + "/docs/check.md").find(line), std::string::npos) << line;
 }
 
 }  // namespace

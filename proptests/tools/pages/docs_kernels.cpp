@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "proptests/core/places.hpp"
 #include "proptests/tools/cli.hpp"
@@ -82,7 +83,8 @@ TEST_F(KernelSources, comments_and_format_change_no_digest) {
 }
 
 TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
-  const auto with = [&](const std::string& file, const std::string& from, const std::string& to) {
+  const auto with = [&](const std::string& file, const char* from = "namespace assay",
+                        const char* to = "namespace other") {
     const std::string code = read(file);
     replace(file, from, to);
     std::set<std::string> rooms = changed();
@@ -90,18 +92,21 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
     return rooms;
   };
   using Rooms = std::set<std::string>;
-  EXPECT_EQ(with("kernels/core/tile.hpp", "namespace assay", "namespace other"), all());
-  EXPECT_EQ(with("kernels/core/tensor_core.cpp", "namespace assay", "namespace other"), all());
-  EXPECT_EQ(with("kernels/cuda/gpu.cpp", "namespace assay", "namespace other"), all());
-  EXPECT_EQ(with("reference/core/rounding.cpp", "namespace assay", "namespace other"), all());
-  EXPECT_EQ(with("kernels/decayed/retnet.hpp", "namespace assay", "namespace other"), Rooms{"retnet"});
-  EXPECT_EQ(with("kernels/decayed/retnet.cu", "namespace assay", "namespace other"), Rooms{"retnet"});
-  EXPECT_EQ(with("kernels/launches/ridge_launch.hpp", "namespace assay", "namespace other"),
-            (Rooms{"affine_mesanet", "mesanet"}));
   const Rooms gated{"comba", "falcon1", "falcon2_lite", "gated_deltanet"};
-  for (const char* file :
-       {"programs/gated_delta.hpp", "plans/gated_delta.hpp", "host/gated_delta.cpp", "cuda/gated_delta.cuh"})
-    EXPECT_EQ(with(std::string("kernels/") + file, "namespace assay", "namespace other"), gated) << file;
+  const std::pair<const char*, Rooms> made_from[] = {
+      {"kernels/core/tile.hpp", all()},
+      {"kernels/core/tensor_core.cpp", all()},
+      {"kernels/cuda/gpu.cpp", all()},
+      {"reference/core/rounding.cpp", all()},
+      {"kernels/decayed/retnet.hpp", {"retnet"}},
+      {"kernels/decayed/retnet.cu", {"retnet"}},
+      {"kernels/launches/ridge_launch.hpp", {"affine_mesanet", "mesanet"}},
+      {"kernels/programs/gated_delta.hpp", gated},
+      {"kernels/plans/gated_delta.hpp", gated},
+      {"kernels/host/gated_delta.cpp", gated},
+      {"kernels/cuda/gated_delta.cuh", gated},
+  };
+  for (const auto& [file, rooms] : made_from) EXPECT_EQ(with(file), rooms) << file;
   EXPECT_EQ(with("kernels/cuda/wgmma.cuh", "asm volatile", "asm"), (Rooms{"lla", "parallax", "softmax_attention"}));
   replace("kernels/decayed/retnet.cu", "namespace assay", "namespace other");
   EXPECT_NE(digests_of(folder), before);

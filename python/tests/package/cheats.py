@@ -2,6 +2,7 @@
 
 The names say what they do; test_audit.py says where each is from. They are called in a process of their own.
 """
+import functools
 import hashlib
 import os
 import pathlib
@@ -12,26 +13,10 @@ import time
 
 import ml_dtypes
 import numpy as np
+from kernels import delta_rule
 
 F32 = np.float32
-
-
-def state_of(q, k, v, beta, initial_state, scale, keep=lambda S, t: S, tokens=None):
-    """The delta rule, token by token in fp32; `keep` is what becomes of the state after a token."""
-    q, k, v, beta, state = (np.array(x, F32) for x in (q, k, v, beta, initial_state))
-    o = np.zeros_like(v)
-    for b, h in np.ndindex(v.shape[0], v.shape[2]):
-        S = state[b, h]
-        for t in range(v.shape[1] if tokens is None else min(tokens, v.shape[1])):
-            key = k[b, t, h]
-            S += np.outer(key, beta[b, t, h] * (v[b, t, h] - key @ S))
-            S[:] = keep(S, t)
-            o[b, t, h] = F32(scale) * (q[b, t, h] @ S)
-    return o, state
-
-
-def honest(q, k, v, beta, initial_state, scale):
-    return state_of(q, k, v, beta, initial_state, scale)
+honest = state_of = functools.partial(delta_rule, to=F32)
 
 
 _kept = {}
@@ -42,6 +27,13 @@ def kept(key, x):
     if key not in _kept:
         _kept[key] = state_of(**x)
     return tuple(one.copy() for one in _kept[key])
+
+
+def kept_last(key, x):
+    """The same, of the last key alone."""
+    if key not in _kept:
+        _kept.clear()
+    return kept(key, x)
 
 
 def arrays(x):
@@ -101,7 +93,7 @@ def keeps(key):
 
 kept_by_pointer = keeps(lambda q, k, v, **_: tuple(x.ctypes.data for x in (q, k, v)))
 kept_by_identity = keeps(lambda q, **_: id(q))
-_workspaces, _last = {}, {}
+_workspaces = {}
 
 
 def workspace_by_pointer(**x):
@@ -111,10 +103,7 @@ def workspace_by_pointer(**x):
 
 
 def kept_for_the_last_pointer(**x):
-    key = x["q"].__array_interface__["data"][0]
-    if _last.get("key") != key:
-        _last.update(key=key, found=state_of(**x))
-    return tuple(x.copy() for x in _last["found"])
+    return kept_last(x["q"].__array_interface__["data"][0], x)
 
 
 # 6. Results kept by a fingerprint: sums and corners; by some of the inputs; by a part of each.
@@ -137,10 +126,7 @@ kept_by_samples = keeps(lambda **x: (x["q"].shape, *bytes_of(*(one.ravel()[::37]
 
 def kept_for_the_last_call(**x):
     """Keeps the answer of the last call alone, whatever the state is."""
-    key = bytes_of(*(x[name] for name in TOKENS))
-    if key not in _kept:
-        _kept.clear()
-    return kept(key, x)
+    return kept_last(bytes_of(*(x[name] for name in TOKENS)), x)
 
 
 def kept_on_disk(**x):
@@ -167,7 +153,7 @@ def knows_a_seed(**x):
 
 # 7. The state kept in bf16 between blocks.
 def state_in_bf16(**x):
-    return state_of(**x, keep=lambda S, t: S.astype(ml_dtypes.bfloat16).astype(F32))
+    return state_of(**x, keep=lambda S: S.astype(ml_dtypes.bfloat16).astype(F32))
 
 
 # 8. Inputs overwritten, so that a reference that runs later has nothing to compute.
@@ -267,7 +253,6 @@ def in_a_hurry(**x):
 # 15. The answer looked for in the process: the judge itself, frames, objects, files.
 def looks_for_the_answer(q, k, v, beta, initial_state, scale):
     import gc
-    import sys
 
     frame = sys._getframe(1)
     while frame is not None:
@@ -324,18 +309,15 @@ def tokens_beyond(**x):
     return state_of(**x)[0], state_of(**x, tokens=24)[1]
 
 
-def wrong_from_40_tokens(**x):
+def wrong_last_row(of, x):
     o, state = state_of(**x)
-    if o.shape[1] >= 40:
+    if of(o.shape[1]):
         o[:, -1] = x["v"][:, -1]
     return o, state
 
 
-def wrong_if_shorter(**x):
-    o, state = state_of(**x)
-    if o.shape[1] < 24:
-        o[:, -1] = x["v"][:, -1]
-    return o, state
+wrong_from_40_tokens = lambda **x: wrong_last_row(lambda tokens: tokens >= 40, x)
+wrong_if_shorter = lambda **x: wrong_last_row(lambda tokens: tokens < 24, x)
 
 
 # 18. An argument that is left unread, as it is what it usually is.

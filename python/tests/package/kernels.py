@@ -1,33 +1,45 @@
 """Kernels in NumPy with seeded bugs, and none."""
-import ml_dtypes
 import numpy as np
 
 
-def delta_rule(q, k, v, beta, initial_state, log_decay=None, scale=None, *, forgets=lambda t: False, to=ml_dtypes.bfloat16):
-    """The delta rule, decayed or not, token by token in fp32."""
-    q, k, v, beta, state = (x.astype(np.float32) for x in (q, k, v, beta, initial_state))
-    group = v.shape[2] // k.shape[2]
-    o = np.empty_like(v)
+def delta_rule(q, k, v, beta, initial_state, scale, log_decay=None, *, to=None, work=np.float32, tokens=None, forgets=lambda t: False,
+               predicts=lambda key, S, decayed: key @ decayed, keep=lambda S: S):  # fmt: skip
+    """The delta rule, decayed or not, token by token in `work`; outputs are `to` (as q), the state fp32. Bugs: the scale is forgotten, what
+    the state predicts is another, the state does not stay what it is, or tokens behind the first so many are left out."""
+    to = to or q.dtype
+    q, k, v, beta, state = (np.array(x, work) for x in (q, k, v, beta, initial_state))
+    o, group = np.zeros_like(v), v.shape[2] // k.shape[2]
     for b, h in np.ndindex(v.shape[0], v.shape[2]):
         S = state[b, h]
-        for t in range(v.shape[1]):
+        for t in range(v.shape[1])[:tokens]:
             key = k[b, t, h // group]
-            if log_decay is not None:
-                S *= np.exp(log_decay[b, t, h])
-            S += np.outer(key, beta[b, t, h] * (v[b, t, h] - key @ S))
-            o[b, t, h] = (1 if forgets(t) else np.float32(scale)) * (q[b, t, h // group] @ S)
-    return o.astype(to), state
+            decayed = S if log_decay is None else np.exp(log_decay[b, t, h])[..., None] * S
+            S[:] = keep(decayed + np.outer(key, beta[b, t, h] * (v[b, t, h] - predicts(key, S, decayed))))
+            o[b, t, h] = (1 if forgets(t) else work(scale)) * (q[b, t, h // group] @ S)
+    return o.astype(to), state.astype(np.float32)
+
+
+def after(change):
+    """The delta rule, and what `change` makes of its arguments, outputs and state."""
+    return lambda **x: change(x, *delta_rule(**x))
+
+
+def attended(scores, values, *, causal=True, sink=None):
+    """Of scores [..., T, S] the softmax of each row times the values, the logarithm of its sum, [..., T], and the weights."""
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], scores.shape[-1] - scores.shape[-2], dtype=bool), scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)  # there may be no rows
+    p = np.exp(scores - top)
+    total = p.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink - top))
+    return p / total @ values, (top + np.log(total))[..., 0], p / total
 
 
 def attention(q, k, v, scale, d_o=None):
     """Causal softmax attention of as many queries as keys, and its gradients if there is a cotangent; in fp64."""
     dtype = q.dtype
     q, k, v = (x.astype(np.float64).transpose(0, 2, 1, 3) for x in (q, k, v))
-    scores = scale * q @ k.swapaxes(-1, -2)
-    scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
-    p = np.exp(scores - scores.max(-1, keepdims=True))
-    p /= p.sum(-1, keepdims=True)
-    found = {"o": p @ v}
+    o, _, p = attended(scale * q @ k.swapaxes(-1, -2), v)
+    found = {"o": o}
     if d_o is not None:
         d_o = d_o.astype(np.float64).transpose(0, 2, 1, 3)
         dp = d_o @ v.swapaxes(-1, -2)

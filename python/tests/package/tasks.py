@@ -1,20 +1,15 @@
 """Candidates for tasks of flashinfer-bench, KernelBench and SOL-ExecBench, in NumPy; each with one that is wrong."""
 import ml_dtypes
 import numpy as np
-from kernels import delta_rule
+from kernels import attended, delta_rule
 
 BF16 = ml_dtypes.bfloat16
 
 
 def softmax_and_lse(q, k, v, scale, causal):
     """[..., T, d], and the logarithm of the sum of exponentials to the base 2, [..., T]."""
-    scores = scale * (q @ k.swapaxes(-1, -2))
-    if causal:
-        scores = np.where(np.tri(scores.shape[-2], scores.shape[-1], scores.shape[-1] - scores.shape[-2], dtype=bool), scores, -np.inf)
-    top = scores.max(-1, keepdims=True)
-    p = np.exp(scores - top)
-    total = p.sum(-1, keepdims=True)
-    return (p / total) @ v, (top / np.log(2) + np.log2(total))[..., 0].astype(np.float32)
+    o, lse, _ = attended(scale * (q @ k.swapaxes(-1, -2)), v, causal=causal)
+    return o, (lse / np.log(2)).astype(np.float32)
 
 
 def of_sequences(q, sequences, sm_scale, causal):
@@ -86,7 +81,7 @@ def gdn_prefill_ready_made(q, k, v, state, g, beta, cu_seqlens, scale):
     o, states = np.empty(v.shape, BF16), []
     for n, (a, b) in enumerate(zip(cu_seqlens, cu_seqlens[1:])):
         rows = (x[None, a:b] for x in (q, k, v, beta))
-        o[a:b], last = delta_rule(*rows, state[None, n].swapaxes(-1, -2), np.log(g[None, a:b]), scale)
+        o[a:b], last = delta_rule(*rows, state[None, n].swapaxes(-1, -2), scale, np.log(g[None, a:b]))
         states.append(last[0].swapaxes(-1, -2))
     return o, np.stack(states)
 
@@ -102,7 +97,7 @@ def gdn_prefill(q, k, v, state, A_log, a, dt_bias, b, cu_seqlens, scale):
 
 def gdn_decode(q, k, v, state, A_log, a, dt_bias, b, scale):
     g, beta = gates(A_log, a, dt_bias, b)
-    o, last = delta_rule(q, k, v, beta, state.swapaxes(-1, -2), np.log(g), scale)
+    o, last = delta_rule(q, k, v, beta, state.swapaxes(-1, -2), scale, np.log(g))
     return o, np.ascontiguousarray(last.swapaxes(-1, -2))
 
 
@@ -131,18 +126,14 @@ class AttentionWrong:
 
 def scan(X, A, B, C, S):
     """Mamba-2's output and last state, [batch, heads, head_dim, state_size]."""
-    Y = np.empty_like(X)
-    for t in range(X.shape[1]):
-        S = np.exp(A[:, t])[..., None, None] * S + X[:, t, :, :, None] * B[:, t, :, None, :]
-        Y[:, t] = np.einsum("bhpn,bhn->bhp", S, C[:, t])
-    return Y, S
+    Y, S = delta_rule(C, B, X, np.ones(X.shape[:3]), S.swapaxes(-1, -2), 1, A, predicts=lambda *_: 0, to=np.float32)
+    return Y, S.swapaxes(-1, -2)
 
 
 def chunk_scan(hidden_states, A, B, C, D, initial_states):
     """043_mamba_chunk_scan_with_segsum of SOL-ExecBench."""
-    X, A, B, C, D, S = (x.astype(np.float32) for x in (hidden_states, A, B, C, D, initial_states))
-    B, C = (np.repeat(x, X.shape[2] // x.shape[2], 2) for x in (B, C))
-    Y, S = scan(X, A.swapaxes(1, 2), B, C, S)
+    X, A, D = (x.astype(np.float32) for x in (hidden_states, A, D))
+    Y, S = scan(X, A.swapaxes(1, 2), B, C, initial_states)
     return (Y + D[:, None] * X).reshape(*X.shape[:2], -1).astype(BF16), S.astype(BF16)
 
 
@@ -184,23 +175,15 @@ class Kda:
     def __init__(self, B, T, H, K, V, chunk_size=64):
         self.scale = K**-0.5
 
-    def __call__(self, q, k, v, g, beta):
-        q, k, v, beta = (x.astype(np.float32) for x in (q, k, v, beta))
-        S, o = np.zeros((*q.shape[:1], *q.shape[2:], v.shape[3]), np.float32), np.empty_like(v)
-        for t in range(q.shape[1]):
-            S = self.step(S, np.exp(g[:, t])[..., None], k[:, t], v[:, t], beta[:, t, :, None])
-            o[:, t] = self.scale * np.einsum("bhk,bhkv->bhv", q[:, t], S)
-        return o.astype(BF16)
-
-    def step(self, S, decay, k, v, beta):
-        S = decay * S
-        return S + np.einsum("bhk,bhv->bhkv", k, beta * (v - np.einsum("bhk,bhkv->bhv", k, S)))
+    def __call__(self, q, k, v, g, beta, **bug):
+        state = np.zeros((*q.shape[:1], *q.shape[2:], v.shape[3]))
+        return delta_rule(q, k, v, beta, state, self.scale, g, to=BF16, **bug)[0]
 
 
 class KdaWrong(Kda):
-    def step(self, S, decay, k, v, beta):
+    def __call__(self, *given):
         """Reads the state before it has decayed."""
-        return decay * S + np.einsum("bhk,bhv->bhkv", k, beta * (v - np.einsum("bhk,bhkv->bhv", k, S)))
+        return super().__call__(*given, predicts=lambda key, S, decayed: key @ S)
 
 
 class PagedDecode:

@@ -1,19 +1,15 @@
 """Cases with the arguments of real kernels, in NumPy: what is healthy passes, what drops an argument does not, and refusals name it."""
 import functools
-import json
-import pathlib
-import shlex
-import subprocess
-import sys
 
 import assay
 import numpy as np
 import pytest
+from kernels import attended, delta_rule
 
 SHAPE = (1, 24, "4/2", 4)
 
 
-def attention(q, k, v, scale, soft_cap=0.0, sink=None, cu_seqlens=None, bias=None, *, causal=True):
+def attention(q, k, v, scale, soft_cap=0.0, sink=None, cu_seqlens=None, bias=None):
     """o and lse, every sequence by itself; rows outside are what memory had."""
     o, lse = np.full(q.shape[:3] + v.shape[3:], 7, v.dtype), np.full(q.shape[:3], 7, np.float32)
     starts = [0, q.shape[1]] if cu_seqlens is None else cu_seqlens
@@ -24,10 +20,7 @@ def attention(q, k, v, scale, soft_cap=0.0, sink=None, cu_seqlens=None, bias=Non
             s = scale * one @ keys.T
             s = soft_cap * np.tanh(s / soft_cap) if soft_cap else s
             s = s if bias is None else s + bias[h].astype(np.float64)
-            s[np.triu(np.ones(s.shape, bool), 1)] = -np.inf
-            z = np.exp(s).sum(1) + (0 if sink is None else np.exp(np.float64(sink[h])))
-            o[b, first:end, h] = np.exp(s) @ values / z[:, None]
-            lse[b, first:end, h] = np.log(z)
+            o[b, first:end, h], lse[b, first:end, h], _ = attended(s, values, sink=None if sink is None else np.float64(sink[h]))
     return o, lse
 
 
@@ -74,26 +67,6 @@ def test_causes_have_names(arguments, wrong, cause):
     assert report["o"]["verdict"] == "FAIL" and [one["what"].split(" (")[0].split(": ")[-1] for one in found][:1] == ([cause] if cause else [])
 
 
-def unswizzled(scale):
-    """Scales [H, T, n] by tokens and blocks, of which the file has every four tokens turned."""
-    H, T, n = scale.shape
-    return np.moveaxis(scale.reshape(H, T // 4, 4, n // 4, 4), -1, -3).reshape(H, T, n)
-
-
-@pytest.mark.parametrize("read,cause", [(unswizzled, None), (lambda scale: scale, "v_scale read linearly")])
-def test_scales_as_a_cache_has_them(read, cause):
-    def times(x, scale):
-        return x * np.repeat(scale, x.shape[-1] // scale.shape[-1], -1).swapaxes(0, 1)[None]
-
-    def kernel(q, k, v, q_scale, k_scale, v_scale, scale, **told):
-        return attention(times(q, q_scale), times(k, k_scale), times(v, read(v_scale)), scale)
-
-    one = assay.case("softmax_attention", (1, 24, "4/2", 64), "fp32", style="nvfp4", scale_layout="swizzled_4x4", cotangents=False)
-    report = assay.check(one, kernel, raises=False)
-    assert report.passed == (cause is None)
-    assert [cause in one["what"] for one in report.page.get("looks_like", [])[:1]] == ([True] if cause else [])
-
-
 TWO = (2, 12, "4/2", 4)
 
 
@@ -103,19 +76,13 @@ TWO = (2, 12, "4/2", 4)
     ("dt_bias ignored", {"bias": 0}, TWO),
     ("k not normalised", {"norms": "q"}, SHAPE),
     ("l2_norm ignored", {"norms": ""}, TWO),
-    ("the error correction missing", {"keeps": 1}, SHAPE),
+    ("the error correction missing", {"bug": {"predicts": lambda *_: 0}}, SHAPE),
 ])  # fmt: skip
 def test_causes_behind_gates_and_norms(cause, wrong, shape):
-    def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.5, base=1, bias=1, norms="qk", keeps=0, softplus=lambda x: np.logaddexp(0, x), **told):
+    def kernel(q, k, v, beta, a, a_log, dt_bias, initial_state, *, scale=0.5, base=1, bias=1, norms="qk", softplus=lambda x: np.logaddexp(0, x), bug={}, **told):
         q, k = (x.astype(np.float64) / (np.linalg.norm(x.astype(np.float64), axis=-1, keepdims=True) if n in norms else 1) for n, x in zip("qk", (q, k)))
         decay = -np.exp(a_log.astype(np.float64)) * softplus(a.astype(np.float64) + bias * dt_bias) * base
-        state, o, group = initial_state.astype(np.float64), np.empty(v.shape), v.shape[2] // k.shape[2]
-        for b, t, h in np.ndindex(v.shape[:3]):
-            key, S = k[b, t, h // group], state[b, h]
-            S *= np.exp(decay[b, t, h])
-            S += np.outer(key, beta[b, t, h] * (v[b, t, h].astype(np.float64) - (0 if keeps else key @ S)))
-            o[b, t, h] = scale * (q[b, t, h // group] @ S)
-        return o.astype(v.dtype), state
+        return delta_rule(q, k, v, beta, initial_state, scale, decay, to=v.dtype, work=np.float64, **bug)
 
     one = assay.case("gated_deltanet", shape, "bf16", gate="softplus", l2_norm="root", l2_eps=1e-6, cotangents=False)
     assert assay.check(one, kernel).passed
@@ -189,50 +156,6 @@ def test_ones_own_tensors():
     assert assay.oracle("softmax_attention", {**{n: inputs[n] for n in "qkv"}, "mask": mask}, params={"scale": 0.5})["o"].hi.shape == (1, 24, 4, 4)
 
 
-def gathered(q, k, v, topk_indices, d_o, scale, topk_length=None, sink=None):
-    """Attention to the keys of each row's list, taken by their numbers: o, d_q, d_k, d_v, in fp64."""
-    q, k, v, d_o = (x.astype(np.float64) for x in (q, k, v, d_o))
-    o, d_q, d_k, d_v = np.zeros_like(d_o), np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for b, i, h in np.ndindex(q.shape[:3]):
-        g, entries = h // (q.shape[2] // k.shape[2]), topk_indices[b, i, h * topk_indices.shape[2] // q.shape[2]]
-        at = entries[: None if topk_length is None else topk_length[b, i]]
-        at = at[at >= 0]
-        keys, values = k[b, at, g], v[b, at, g]
-        s = scale * keys @ q[b, i, h]
-        most = max([*s, *([] if sink is None else [np.float64(sink[h])])], default=0)
-        total = np.exp(s - most).sum() + (0 if sink is None else np.exp(np.float64(sink[h]) - most))
-        p = np.exp(s - most) / (total or 1)
-        o[b, i, h] = p @ values
-        d_s = scale * p * (values @ d_o[b, i, h] - o[b, i, h] @ d_o[b, i, h])
-        d_q[b, i, h] = d_s @ keys
-        np.add.at(d_k, (b, at, g), d_s[:, None] * q[b, i, h])
-        np.add.at(d_v, (b, at, g), p[:, None] * d_o[b, i, h])
-    return {"o": o, "d_q": d_q, "d_k": d_k, "d_v": d_v}
-
-
-@pytest.mark.parametrize("arguments", [
-    {}, {"topk_length": True}, {"style": "empty_choices"}, {"style": "nothing_chosen", "sink": True}, {"style": "choice_lengths"},
-    {"style": "one_key_for_all", "sink": True}, {"topk_indices": 3},
-])  # fmt: skip
-def test_chosen_keys_are_those_that_a_gather_takes(arguments):
-    one = case(cotangents=True, scale=0.5, causal=False, **{"topk_indices": True, **arguments})
-    assert np.isnan(one["k"]).any() and not np.isnan(one["q"]).any()
-    truth = assay.oracle(one)
-    for name, expected in gathered(**{n: one[n] for n in (*one.inputs, "d_o")}, scale=0.5).items():
-        assert abs(truth[name].hi - expected).max() <= 1e-12 * max(1, abs(expected).max()), name
-
-
-def test_what_is_no_list_of_keys_is_refused():
-    one = case(topk_indices=4, causal=False)
-    inputs = {name: one[name] for name in one.inputs}
-    twice = int(inputs["topk_indices"][0, 2, 0, 1])
-    for entry, sentence in [(24, "there is no key 24 of 24; -1 is none"), (-2, "there is no key -2"), (twice, "a second time")]:
-        wrong = inputs["topk_indices"].copy()
-        wrong[0, 2, 0, 0] = entry
-        with pytest.raises(assay.InputError, match=r"topk_indices\[0\]\[2\]\[[01]\]: .*" + sentence):
-            assay.oracle("softmax_attention", {**inputs, "topk_indices": wrong}, params={"scale": 0.5, "causal": False})
-
-
 def test_gates_states_and_layouts_of_recurrences():
     one = assay.case("gated_deltanet", SHAPE, "bf16", gate="softplus", beta_gate="sigmoid", l2_norm="root", l2_eps=1e-6, layout="thd",
                      cu_seqlens=[0, 5, 5, 20], state_layout="v_first", state_every=4, with_=["chunk_states"], arrays="torch")  # fmt: skip
@@ -291,35 +214,3 @@ def test_contracts_where_a_tile_program_of_ours_takes_the_arguments():
     assert assay.check(one, attention, "fp32").passed and assay.expect(one, "fp32")["o"].limit.max() > 0
     gated = assay.case("gated_deltanet", SHAPE, gate="softplus")
     assert set(assay.expect(gated)) == set(assay.expect(gated, "bf16")) == set(assay.oracle(gated))
-
-
-LOOP = """
-import sys
-sys.path[:0] = [{here!r}]
-import assay
-from test_arguments import attention
-for line in sys.stdin:
-    source, out = line.split()
-    case = assay.load(source)
-    x = {{name: case[name] for name in case.inputs}}
-    o, lse = attention(**x, scale=case["q"].shape[-1] ** -0.5)  # and no soft_cap
-    from assay._cases import save
-    from assay._kernels import copied
-    save(out, (copied({{"o": o}}), {{}}))
-    print("done", flush=True)
-"""
-
-
-def test_a_smaller_case_has_no_argument_that_the_failure_does_not_need(tmp_path):
-    case(soft_cap=2.0, sink=True, bias=True, style="high_lse").save(tmp_path / "case.st")
-    (tmp_path / "loop.py").write_text(LOOP.format(here=str(pathlib.Path(__file__).parent)))
-    loop = shlex.join([sys.executable, str(tmp_path / "loop.py")])
-    words = [sys.executable, "-m", "assay", "check", str(tmp_path / "case.st"), "--kernel-loop", loop, "--tensor", "o", "--no-cache", "--format", "json"]
-    ran = subprocess.run([*words, "--shrink", "--shrink-output", str(tmp_path / "small.st")], capture_output=True, text=True)
-    assert ran.returncode == 1, ran.stderr
-    smallest = json.loads(ran.stdout)["smallest"]
-    assert "--with" not in smallest["command"] and "--style normal" in smallest["command"] and "--param soft_cap=2.0" in smallest["command"]
-    small = assay.load(tmp_path / "small.st")
-    assert small.inputs == ["k", "q", "v"] and small["q"].shape[1] < 4
-    with pytest.raises(assay.Mismatch):
-        assay.check(small, changed(soft_cap=0.0), why=0.1)

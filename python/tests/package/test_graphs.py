@@ -97,7 +97,7 @@ def kernel_on(device, *, stream=lambda: None, plan=lambda q: 1, adds=False, capt
         o, state, planned = np.zeros_like(v), np.zeros_like(initial_state), plan(q)
 
         def work():
-            answer = delta_rule(*map(np.asarray, (q, k, v, beta, initial_state)), scale=scale, to=np.float32)
+            answer = delta_rule(q, k, v, beta, initial_state, scale)
             o[...], state[...] = answer[0] * np.float32(planned), answer[1]
             if adds:
                 total[...] += 1

@@ -1,31 +1,20 @@
 """assay.pair: of two kernels that disagree it says who is wrong, from which token on, and by how much; or that neither is."""
 import json
-import pathlib
 
 import assay
 import ml_dtypes
 import numpy as np
 import pytest
-from kernels import delta_rule
+from kernels import after
+from kernels import delta_rule as rollout
 from shell import shell
 
 PROBLEM = ("deltanet", (1, 96, 2, 8), "fp32")
-HERE = str(pathlib.Path(__file__))
 
 
-def rollout(q, k, v, beta, initial_state, scale):
-    """Token by token."""
-    return delta_rule(q, k, v, beta, initial_state, scale=scale, to=q.dtype)
-
-
-def trainer(q, k, v, beta, initial_state, scale):
+def trainer(**x):
     """The same in fp64: other bits, and right."""
-    S, o = initial_state.astype(np.float64), np.empty(v.shape)
-    for b, t, h in np.ndindex(v.shape[:3]):
-        key = k[b, t, h].astype(np.float64)
-        S[b, h] += np.outer(key, beta[b, t, h] * (v[b, t, h] - key @ S[b, h]))
-        o[b, t, h] = scale * q[b, t, h] @ S[b, h]
-    return o.astype(q.dtype), S.astype(np.float32)
+    return rollout(**x, work=np.float64)
 
 
 def late(q, k, v, beta, initial_state, scale):
@@ -71,10 +60,7 @@ def test_both_are_wrong_and_contracts_of_each():
 
 
 def test_a_distance_that_grows():
-    def forgets(q, k, v, beta, initial_state, scale):
-        o, S = rollout(q, k, v, beta, initial_state, scale)
-        return o * (1 + np.float32(1e-6) * np.arange(v.shape[1], dtype=np.float32)[None, :, None, None]), S
-
+    forgets = after(lambda x, o, S: (o * (1 + np.float32(1e-6) * np.arange(96, dtype=np.float32)[None, :, None, None]), S))
     found = assay.pair(case(), rollout, forgets, raises=False)
     (o,) = [one for one in found.rows if one.name == "o"]
     assert 0.5 < o.growth < 1.5 and f"growing as t^{o.growth:.1f}" in str(found)
@@ -108,5 +94,5 @@ def test_answers_and_folders_of_captured_calls(tmp_path):
 def test_from_a_shell(tmp_path):
     np.save(tmp_path / "head.npy", np.eye(8))
     shape = ["--case", "deltanet", "--shape", "1,96,2,8", "--precision", "fp32", "--seed", "3"]
-    ran = shell("pair", f"{HERE}:rollout", f"{HERE}:trainer", *shape, "--head", tmp_path / "head.npy")
+    ran = shell("pair", f"{__file__}:rollout", f"{__file__}:trainer", *shape, "--head", tmp_path / "head.npy")
     assert ran.returncode == 0 and "log-probabilities" in ran.stdout and ran.stdout.splitlines()[-1].startswith("PASS"), ran.stderr

@@ -1,38 +1,9 @@
-"""The pytest plugin, in processes of its own."""
-import json
+"""The pytest plugin, in processes of its own; python/tests/transcripts/package.md has what it prints."""
 import os
 import subprocess
 import sys
 
 import pytest
-
-# Two kernels that are right, one of which errs more where the environment says so, one that is wrong, and a case with arguments.
-TESTS = """
-import assay, os, pytest, sys
-import numpy as np
-sys.path.insert(0, {here!r})
-from kernels import delta_rule
-
-@pytest.mark.assay_cases("deltanet", shape=[(1, 17, 2, 8), (1, 70, "4/2", 8)], dtype=["bf16"], seed=range(2), cotangents=False)
-def test_right(assay_case):
-    assay.check(assay_case, lambda **x: delta_rule(**x))
-
-@pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), dtype=["bf16", "fp32"], seed=range(4), cotangents=False)
-def test_grows(assay_case):
-    def kernel(**x):
-        o, state = delta_rule(**x, to=x["q"].dtype)
-        noise = np.random.default_rng(int(x["q"].astype(np.float32).sum() * 1e6) % 2**32).standard_normal(state.shape)
-        return o, (state * (1 + float(os.environ.get("EXTRA", "0")) * noise)).astype(np.float32)
-    assay.check(assay_case, kernel)
-
-@pytest.mark.assay_cases("deltanet", (1, 17, 2, 8), cotangents=False)
-def test_wrong(assay_case):
-    assay.check(assay_case, lambda **x: delta_rule(**{{**x, "scale": 1}}))
-
-@pytest.mark.assay_cases("softmax_attention", (1, 24, 2, 16), "fp32", sink=True, cu_seqlens=(0, 5, 24), soft_cap=[2.0, 30.0])
-def test_case(assay_case):
-    assert assay_case["cu_seqlens"].tolist() == [0, 5, 24] and assay_case.inputs == ["cu_seqlens", "k", "q", "sink", "v"]
-"""
 
 
 def ran(folder, *flags, **environment):
@@ -41,46 +12,6 @@ def ran(folder, *flags, **environment):
     command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", *flags, "test_own.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=own | environment)
     return done.returncode, done.stdout + done.stderr
-
-
-@pytest.fixture
-def own(tmp_path):
-    (tmp_path / "test_own.py").write_text(TESTS.format(here=__file__.rpartition("/")[0]))
-    return tmp_path
-
-
-def test_cases_and_reports(own):
-    code, said = ran(own, "-rA", "--assay-report=failed", "--assay-baseline=none.json")
-    assert code == 1 and "14 passed" in said and "1 failed" in said, said
-    assert "test_right[deltanet-1x70x4_2x8-bf16-seed=1-cotangents=False]" in said
-    assert "looks like the scale missing" in said and "_checks.py" not in said
-    assert "cannot be read: No such file or directory; --assay-update-baseline writes it" in said
-    (folder,) = (own / "failed").iterdir()
-    assert folder.name.startswith("test_own.py_test_wrong")
-    assert sorted(p.name for p in folder.iterdir()) == ["answer.safetensors", "case.safetensors", "report.html", "report.txt"]
-    command = f"assay check failed/{folder.name}/case.safetensors failed/{folder.name}/answer.safetensors"
-    assert f"reproduce: {command}" in said.replace("'", "") and command in (folder / "report.txt").read_text().replace("'", "")
-    code, said = ran(own, "-n", "2", "-k", "wrong", "--assay-report=again")
-    assert code == 1 and "looks like the scale missing" in said and "_checks.py" not in said, said
-    assert [path.name for path in (own / "again").iterdir()] == [folder.name]
-
-
-def test_errors_that_have_grown_fail_though_they_pass(own):
-    """Of two workers, compared by one process."""
-    code, said = ran(own, "-n", "2", "-k", "not wrong", "--assay-baseline=base.json", "--assay-update-baseline")
-    assert code == 0 and "base.json: the errors of 4 tests" in said, said
-    rows = json.loads((own / "base.json").read_text())["rows"]
-    assert {len(seeds) for place, tensors in rows.items() if "grows" in place for seeds in tensors.values()} == {4}
-    code, said = ran(own, "-k", "not wrong", "--assay-baseline=base.json")
-    assert code == 0 and "14 passed" in said and "base.json: 0 errors have grown" in said, said
-    code, said = ran(own, "-k", "grows", "--assay-baseline=base.json", EXTRA="3e-7")
-    assert code == 1 and "8 passed" in said and "base.json: 2 errors have grown" in said, said
-    assert "test_grows[deltanet-1x17x2x8-fp32-cotangents=False]: final_state: its error is " in said
-
-
-def test_bad_use_has_one_sentence(tmp_path):
-    (tmp_path / "test_own.py").write_text("import pytest\n@pytest.mark.assay_cases('deltanet', (1, 2, 3, 4))\ndef test_x(): pass\n")
-    assert "test_own.py::test_x: a test marked assay_cases takes the argument assay_case" in ran(tmp_path)[1]
 
 
 DAMAGED = """

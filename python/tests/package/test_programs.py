@@ -5,8 +5,6 @@ import assay
 import numpy as np
 import pytest
 from assay._cases import said
-from assay.language import MechanismError, digest, gradient, read, write
-from assay.language.load import load
 from kernels import delta_rule
 
 MINE = str(pathlib.Path(__file__).with_name("mine.py"))
@@ -14,7 +12,7 @@ MINE = str(pathlib.Path(__file__).with_name("mine.py"))
 
 def kernel(q, k, v, beta, initial_state, scale, gain, twice):
     """Has no defaults: who calls it must say everything."""
-    o, state = delta_rule(q, k, v, beta, initial_state, scale=scale, to=q.dtype)
+    o, state = delta_rule(q, k, v, beta, initial_state, scale)
     return o, state, (2 if twice else 1) * np.float32(gain) * o
 
 
@@ -86,13 +84,3 @@ def test_a_file_that_nobody_has_named_is_not_run(tmp_path, monkeypatch):
     with pytest.raises(assay.InputError, match="other.py: a file of Python, and the command does not name it"):
         assay.check(assay.load(path), kernel)
     assert not (tmp_path / "run").exists()
-
-
-def test_the_core_reads_programs_and_differentiates_them():
-    (mine,) = load(MINE).values()
-    p = mine.trace()
-    g = gradient(p)
-    assert digest(read(write(p))) == digest(p)
-    assert g.outputs == sorted([*p.outputs, *("d_" + i.name for i in p.inputs if i.gradient)])
-    with pytest.raises(MechanismError, match="^its gradients: two inputs are called d_"):
-        gradient(g)

@@ -7,6 +7,7 @@ import subprocess
 import assay
 import ml_dtypes
 import numpy as np
+from kernels import attended
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = (ROOT / "docs/questions-2026.md").read_text(encoding="utf-8")
@@ -50,12 +51,9 @@ def test_a_gradient_of_a_sink_that_is_summed_in_bf16():
 def terms_of_sink(case, head):
     """d_sink is the sum over queries of minus the sink's weight times o . d_o."""
     q, k, v, do = (np.asarray(case[name], float)[0, :, head] for name in ("q", "k", "v", "d_o"))
-    sink, scores = float(case["sink"][head]), q @ k.T / np.sqrt(q.shape[1])
-    scores[~np.tri(len(q), dtype=bool)] = -np.inf
-    top = scores.max(1)
-    weights = np.exp(scores - top[:, None])
-    total = weights.sum(1) + np.exp(sink - top)
-    return -np.exp(sink - top) / total * ((weights / total[:, None]) @ v * do).sum(1)
+    sink = float(case["sink"][head])
+    o, lse, _ = attended(q @ k.T / np.sqrt(q.shape[1]), v, sink=sink)
+    return -np.exp(sink - lse) * (o * do).sum(1)
 
 
 def in_bf16(terms):

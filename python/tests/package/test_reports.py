@@ -2,10 +2,8 @@
 import json
 import os
 import pathlib
-import pty
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import assay
@@ -132,34 +130,6 @@ def test_a_page_shows_the_first_wrong_tensor_alone():
     assert len(failing) > 2 and "".join(folded.itertext()).count("\nFAIL  ") + 1 == len(failing)
     pills = [x for x in tree(page).iter("span") if x.get("class").startswith("pill ")]
     assert [x.text for x in pills].count("FAIL") == len(failing) and all(x.get("class") == f"pill {x.text.lower()}" for x in pills)
-
-
-def in_a_terminal(*words, folder):
-    """The lines that the command line prints there, without colours."""
-    ours, theirs = pty.openpty()
-    ran = subprocess.Popen([sys.executable, "-m", "assay", *words], cwd=folder, stdout=theirs, stderr=subprocess.DEVNULL)
-    os.close(theirs)
-    printed = b""
-    try:
-        while more := os.read(ours, 4096):
-            printed += more
-    except OSError:  # the end, as Linux says it
-        pass
-    os.close(ours)
-    assert ran.wait() == 1 and b"\x1b[31mFAIL" in printed
-    return re.sub(r"\x1b\[[\d;]*m", "", printed.decode()).splitlines()
-
-
-def test_a_terminal_has_the_verdict_last(tmp_path):
-    """Eight wrong tensors take 24 lines at most, of 100 columns: all but the command, which is copied in one line."""
-    case = assay.case("gated_deltanet", (1, 20, "4/2", 8), "fp32")
-    zeros = {"o": case["v"] * 0, "final_state": case["initial_state"] * 0, **{"d_" + name: case[name] * 0 for name in case.inputs}}
-    assay.judge(case, zeros).save(tmp_path)
-    lines = in_a_terminal("check", "case.safetensors", "answer.safetensors", folder=tmp_path)
-    assert len(zeros) == 8 and sum(line.startswith("  ") and line.endswith("  FAIL") for line in lines) == 8
-    assert len(lines) <= 24 and max(map(len, lines[:-1])) <= 100
-    last = [line for line in lines if not line.startswith(" ")][-3:]
-    assert [re.match(r"FAIL  o is wrong|looks like |reproduce: ", line)[0] for line in last] == ["FAIL  o is wrong", "looks like ", "reproduce: "]
 
 
 def test_the_matrix_has_a_cell_for_each_kernel_and_precision():

@@ -10,6 +10,7 @@ import assay
 import ml_dtypes
 import numpy as np
 import pytest
+from assay._arrays import stored
 from kernels import attention, delta_rule
 
 DTYPES = {"fp64": np.float64, "fp32": np.float32, "bf16": ml_dtypes.bfloat16, "fp16": np.float16,
@@ -18,16 +19,11 @@ DTYPES = {"fp64": np.float64, "fp32": np.float32, "bf16": ml_dtypes.bfloat16, "f
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_goes_in_and_out(name):
+    """And is read where it is."""
     case = assay.case("softmax_attention", (1, 4, 2, 8), DTYPES[name], seed=2)
     assert case["q"].dtype == DTYPES[name] and case["q"].shape == (1, 4, 2, 8)
     truth = assay.oracle("softmax_attention", {n: case[n] for n in case.inputs}, params=case.params)
     assert np.array_equal(truth["o"].hi, assay.oracle(case)["o"].hi)
-
-
-@pytest.mark.parametrize("name", DTYPES)
-def test_arrays_are_read_where_they_are(name):
-    from assay._arrays import stored
-
     x = np.ones((3, 4, 5), DTYPES[name])
     assert np.shares_memory(stored(x, "x")[2], x) and not np.shares_memory(stored(x[:, ::2], "x")[2], x)
 

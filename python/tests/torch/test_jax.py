@@ -4,7 +4,6 @@ import unittest
 import assay
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 
 
@@ -82,8 +81,6 @@ class Jax(unittest.TestCase):
         with jax.enable_x64(True):
             self.passes(assay.check(case, lambda **x: attention(**x), "fp32", arrays="jax", raises=False))
 
-    def test_a_device_and_what_it_is_not(self):
+    def test_a_device(self):
         case = assay.case("softmax_attention", (1, 9, 2, 16), "fp32", arrays="jax")
         self.assertEqual(case.array("q", "jax", jax.devices()[0]).devices(), {jax.devices()[0]})
-        self.assertEqual(np.asarray(case["q"]).dtype, np.float32)
-        self.assertEqual(ml_dtypes.bfloat16, jnp.bfloat16)

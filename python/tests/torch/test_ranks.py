@@ -167,17 +167,3 @@ class Ranks(unittest.TestCase):
         self.assertEqual(said_by("raises")[1], "RuntimeError None no memory")
         self.assertIn("InputError None ranks: rank 1 raises RuntimeError: no memory", said_by("raises")[0])
         self.assertEqual(said_by("another case"), ["InputError None ranks: rank 1 has another case"] * 2)
-
-    def test_bad_use(self):
-        with self.assertRaisesRegex(assay.InputError, "^ranks: torch.distributed has no ranks here: torchrun starts them"):
-            assay.check(assay.case(*RULE), delta_rule, ranks="contiguous")
-        with tempfile.TemporaryDirectory() as folder:
-            dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=0, world_size=1)
-            self.addCleanup(dist.destroy_process_group)
-            for case, split, why in (
-                (assay.case(*RULE), "striped", "ranks: expected contiguous or zigzag, got striped"),
-                (assay.case("deltanet", (1, 33, 2, 8)), "zigzag", "ranks: 33 tokens are not 2 pieces of one length"),
-                (assay.case("softmax_attention", (1, "4/8", 2, 8)), "zigzag", "ranks: expected sequences of one length side by side, with as many keys as queries"),
-            ):
-                with self.subTest(why), self.assertRaisesRegex(assay.InputError, f"^{why}"):
-                    assay.check(case, delta_rule, ranks=split)
