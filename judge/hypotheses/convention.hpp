@@ -2,6 +2,7 @@
 // One convention that a kernel may have misunderstood.
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "judge/hypotheses/scene.hpp"
 
@@ -31,6 +32,10 @@ struct Convention {
   bool strict = false;           ///< what it leaves must be within the judge's limits
   bool is_pair = false;          ///< two of them
   bool asks_room = true;         ///< false: it writes the algorithm out, and has its answer from that alone
+
+  /// In the words of one that leaves a term out; another number than 0 stands in its place.
+  static constexpr std::string_view term_left_out = " missing";
+  bool leaves_term_out() const { return is_term && what.find(term_left_out) != std::string::npos; }
 };
 
 }  // namespace assay::hypotheses

@@ -198,9 +198,6 @@ bool moves(const Exhibit& x, const Fit& f) { return f.count > 0 && f.moved > 4 *
 /// Whether what is right speaks against a prediction.
 bool refutes(const Exhibit& x, const Fit& right) { return moves(x, right) && right.after > right.before; }
 
-/// In the words of a convention that leaves a term out; another number than 0 stands in its place.
-constexpr std::string_view term_left_out = " missing";
-
 /// A number that a term is multiplied by where it should be multiplied by 1.
 struct NamedFactor {
   double value;
@@ -312,6 +309,13 @@ class Inquest {
     try_algebra();
     causes.all_tried = try_conventions();
     settle(causes);
+    // Outputs have their cause, and some gradient has another one.
+    const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
+    if (!causes.unexplained.empty() && std::ranges::all_of(causes.unexplained, is_gradient) && !silent_.empty()) {
+      all_of_it_ = true;
+      causes = with_more(causes, &Inquest::try_silent, 0);
+      all_of_it_ = false;
+    }
     causes = with(std::move(causes), &Inquest::try_further, further);
     return with(std::move(causes), &Inquest::try_sizes, other_sizes);
   }
@@ -322,7 +326,9 @@ class Inquest {
   /// The same with what `try_more` finds, which says whether it has tried all, where something is open; `behind`: what
   /// its candidates' ranks are larger by.
   Causes with(Causes causes, bool (Inquest::*try_more)(), int behind) {
-    if (!is_open(causes)) return causes;
+    return is_open(causes) ? with_more(std::move(causes), try_more, behind) : causes;
+  }
+  Causes with_more(Causes causes, bool (Inquest::*try_more)(), int behind) {
     const std::size_t known = candidates_.size();
     causes.all_tried = (this->*try_more)() && causes.all_tried;
     for (std::size_t i = known; i < candidates_.size(); ++i) candidates_[i].rank += behind;
@@ -486,7 +492,8 @@ class Inquest {
         [&](const Exhibit& x, std::size_t i, double& number) { number += factor->value * (x.truth[i] - number); });
     Convention named = convention;
     named.strict = true, named.key += " times " + factor->words;
-    named.what.replace(named.what.find(term_left_out), term_left_out.size(), ' ' + factor->words);
+    named.what.replace(named.what.find(Convention::term_left_out), Convention::term_left_out.size(),
+                       ' ' + factor->words);
     named.mend = "count it once, as it is";
     Candidate c = candidate_of(named, index, part, answer);
     c.multiplied = true;
@@ -503,36 +510,56 @@ class Inquest {
     return false;
   }
 
-  /// Runs those of `which` on a part while the budget lasts; what promises something.
+  /// Whether its outputs show something of those that fail: if not, failing gradients have another cause.
+  bool shows_in_outputs(const Convention& convention, std::size_t index, const Part& outputs) const {
+    std::optional<Arrays> answer = answer_in(convention, outputs);
+    if (!answer) return false;
+    const Candidate c = candidate_of(convention, index, outputs, *answer);
+    if (promises(c) || share_of_first(c) >= half_share) return true;
+    return convention.leaves_term_out() && multiplied(convention, index, outputs, std::move(*answer));
+  }
+
+  /// Runs those of `which` on a part while the budget lasts; what promises something. Where outputs fail, gradients are
+  /// computed of what shows there; the others are kept as `silent_`.
   std::vector<Candidate> screen(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
                                 const Part& part, double& budget, bool& complete) const {
     std::vector<Candidate> list;
     const double work = part.scene.work();
+    const bool outputs_first = outputs_fail() && !part.scene.problem.cotangents.empty() && !all_of_it_;
+    const Part outputs = outputs_first ? outputs_of(part) : Part();
     for (const std::size_t i : which) {
       if (budget < work * all[i].effort || time_is_up()) {
         complete = false;
         break;
       }
       budget -= work * all[i].effort;
+      if (outputs_first && !all[i].only.starts_with("d_") && !shows_in_outputs(all[i], i, outputs)) {
+        silent_.push_back(all[i]);
+        continue;
+      }
       std::optional<Arrays> answer = answer_in(all[i], part);
       if (!answer) continue;
       Candidate candidate = candidate_of(all[i], i, part, *answer);
       keep_halfway(all[i], candidate);
       if (promises(candidate))
         list.push_back(std::move(candidate));
-      else if (all[i].what.find(term_left_out) != std::string::npos && all[i].is_term) {
+      else if (all[i].leaves_term_out()) {
         if (auto other = multiplied(all[i], i, part, std::move(*answer))) list.push_back(std::move(*other));
       }
     }
     return list;
   }
 
+  /// The share that it explains of what is wrong first.
+  double share_of_first(const Candidate& c) const {
+    const std::vector<std::size_t> wrong = failing();
+    return wrong.empty() || !c.fits[wrong.front()].known ? 0 : c.fits[wrong.front()].wrong.share();
+  }
+
   /// Keeps conventions that explain a part of what is wrong first; of several, those that explain most.
   void keep_halfway(const Convention& convention, const Candidate& c) const {
     constexpr std::size_t most = 4;
-    const std::vector<std::size_t> wrong = failing();
-    if (wrong.empty() || convention.is_pair || !c.fits[wrong.front()].known) return;
-    const double share = c.fits[wrong.front()].wrong.share();
+    const double share = convention.is_pair ? 0 : share_of_first(c);
     if (share < half_share || std::ranges::any_of(halfway_, [&](const auto& h) { return h.second.key == c.key; }))
       return;
     halfway_.emplace_back(share, convention);
@@ -560,6 +587,8 @@ class Inquest {
     for (Convention& convention : conventions_of(scene_)) all.push_back(std::move(convention));
     return try_all(all, effort_.multiplications);
   }
+  /// Those that outputs did not show, with their gradients.
+  bool try_silent() { return try_all(silent_, effort_.multiplications / 2); }
   /// Those that are rarer, for a quarter as much.
   bool try_further() { return try_all(further_conventions_of(scene_), effort_.multiplications / 4); }
 
@@ -972,6 +1001,8 @@ class Inquest {
   Arrays truths_;
   std::vector<Candidate> candidates_;
   mutable std::vector<std::pair<double, Convention>> halfway_;  ///< by the share of what is wrong first
+  mutable std::vector<Convention> silent_;                      ///< of which outputs that fail show nothing
+  bool all_of_it_ = false;                                      ///< whether gradients are computed of these, too
 };
 
 /// Outputs as the room has them, then gradients as it has its inputs.
