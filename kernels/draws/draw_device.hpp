@@ -241,7 +241,8 @@ class DrawDevice {
     return gate<Site>(tile::number_param(problem.params, name, 0.0));
   }
   double scale(const RecurrenceShape& shape, const Problem& problem) const {
-    return gate<"scale">(tile::number_param(problem.params, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
+    return gate<"scale">(
+        tile::number_param(problem.params, "scale", 1 / std::sqrt(static_cast<double>(shape.key_dim))));
   }
   template <FixedString Site>
   Format format() const {
