@@ -37,6 +37,8 @@ constexpr double weak_share = 0.9;
 /// Numbers that a factor, or a convention, cannot agree with by chance; a quarter, where it says all of them.
 constexpr double few = 16;
 
+bool is_gradient(std::string_view name) { return name.starts_with("d_"); }
+
 /// How far a prediction is from what was answered, over some elements.
 struct Fit {
   double before = 0, after = 0;              ///< squared errors in units of sigma: against the truth, against it
@@ -112,7 +114,7 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
   Exhibit x{&suspect, {}, Field::Heads::own, {}, weights_of(e), {}};
   x.usable = ranked != nullptr;
   if (ranked != nullptr) x.grid = grid_of(*ranked, suspect.shape), x.side = ranked->field.heads;
-  x.gradient = suspect.name.starts_with("d_") && (ranked == nullptr || ranked->field.name != suspect.name);
+  x.gradient = is_gradient(suspect.name) && (ranked == nullptr || ranked->field.name != suspect.name);
   for (const HiLo& v : e.value) x.truth.push_back(v.hi);
   x.limit = std::max(1.0, e.rms_limit * e.rms_limit);
   x.wrong.assign(x.grid.heads, 0);
@@ -235,7 +237,7 @@ class Mistaken final : public Room {
     BasicAnswer<HiLo> answer;
     for (const auto& [name, array] : convention_.answer(Scene(right_, problem, batch_))) {
       if (name.find(',') != std::string::npos) continue;  // a gradient of the changed input
-      const bool gradient = name.starts_with("d_");
+      const bool gradient = is_gradient(name);
       auto& to = (gradient ? answer.gradients : answer.outputs)[gradient ? name.substr(2) : name];
       to.shape = array.shape;
       for (const double x : array.data) to.data.push_back({x, 0});
@@ -310,12 +312,8 @@ class Inquest {
     causes.all_tried = try_conventions();
     settle(causes);
     // Outputs have their cause, and some gradient has another one.
-    const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
-    if (!causes.unexplained.empty() && std::ranges::all_of(causes.unexplained, is_gradient) && !silent_.empty()) {
-      all_of_it_ = true;
-      causes = with_more(causes, &Inquest::try_silent, 0);
-      all_of_it_ = false;
-    }
+    if (!causes.unexplained.empty() && std::ranges::all_of(causes.unexplained, is_gradient) && !silent_.empty())
+      causes = with_more(std::move(causes), &Inquest::try_silent, 0);
     causes = with(std::move(causes), &Inquest::try_further, further);
     return with(std::move(causes), &Inquest::try_sizes, other_sizes);
   }
@@ -323,11 +321,12 @@ class Inquest {
   Causes with_formulas(Causes causes) { return with(std::move(causes), &Inquest::try_formulas, formula); }
 
  private:
-  /// The same with what `try_more` finds, which says whether it has tried all, where something is open; `behind`: what
-  /// its candidates' ranks are larger by.
+  /// The same with what `try_more` finds where something is open.
   Causes with(Causes causes, bool (Inquest::*try_more)(), int behind) {
     return is_open(causes) ? with_more(std::move(causes), try_more, behind) : causes;
   }
+  /// With what `try_more` finds, which says whether it has tried all; `behind`: what its candidates' ranks are larger
+  /// by.
   Causes with_more(Causes causes, bool (Inquest::*try_more)(), int behind) {
     const std::size_t known = candidates_.size();
     causes.all_tried = (this->*try_more)() && causes.all_tried;
@@ -519,13 +518,18 @@ class Inquest {
     return convention.leaves_term_out() && multiplied(convention, index, outputs, std::move(*answer));
   }
 
-  /// Runs those of `which` on a part while the budget lasts; what promises something. Where outputs fail, gradients are
-  /// computed of what shows there; the others are kept as `silent_`.
+  /// Where outputs fail, the gradients that are computed: of conventions that show in these outputs, or of all.
+  enum class Gradients { of_what_shows, all };
+
+  /// Runs those of `which` on a part while the budget lasts; what promises something. Those of which no gradients are
+  /// computed are kept as `silent_`.
   std::vector<Candidate> screen(const std::vector<Convention>& all, const std::vector<std::size_t>& which,
-                                const Part& part, double& budget, bool& complete) const {
+                                const Part& part, double& budget, bool& complete,
+                                Gradients gradients = Gradients::of_what_shows) const {
     std::vector<Candidate> list;
     const double work = part.scene.work();
-    const bool outputs_first = outputs_fail() && !part.scene.problem.cotangents.empty() && !all_of_it_;
+    const bool outputs_first =
+        gradients == Gradients::of_what_shows && outputs_fail() && !part.scene.problem.cotangents.empty();
     const Part outputs = outputs_first ? outputs_of(part) : Part();
     for (const std::size_t i : which) {
       if (budget < work * all[i].effort || time_is_up()) {
@@ -533,7 +537,7 @@ class Inquest {
         break;
       }
       budget -= work * all[i].effort;
-      if (outputs_first && !all[i].only.starts_with("d_") && !shows_in_outputs(all[i], i, outputs)) {
+      if (outputs_first && !is_gradient(all[i].only) && !shows_in_outputs(all[i], i, outputs)) {
         silent_.push_back(all[i]);
         continue;
       }
@@ -588,7 +592,7 @@ class Inquest {
     return try_all(all, effort_.multiplications);
   }
   /// Those that outputs did not show, with their gradients.
-  bool try_silent() { return try_all(silent_, effort_.multiplications / 2); }
+  bool try_silent() { return try_all(silent_, effort_.multiplications / 2, Gradients::all); }
   /// Those that are rarer, for a quarter as much.
   bool try_further() { return try_all(further_conventions_of(scene_), effort_.multiplications / 4); }
 
@@ -613,7 +617,7 @@ class Inquest {
     std::map<std::string, Convention> of_one_block;
     for (Convention& c : block_conventions_of(part.scene, {tokens})) of_one_block.emplace(family_of(c), std::move(c));
     for (const Convention& c : block_conventions_of(part.scene, {tokens / 2})) {
-      if (!fails(c.only) || c.only.starts_with("d_") == outputs) continue;
+      if (!fails(c.only) || is_gradient(c.only) == outputs) continue;
       const auto one = of_one_block.find(family_of(c));
       if (one != of_one_block.end()) budget -= part.scene.work() * c.effort;
       if (budget < 0 || time_is_up()) return false;
@@ -657,7 +661,7 @@ class Inquest {
           sizes.insert(first / step * step);
     }
     // Tiles, and what is summed within chunks backwards, are off everywhere.
-    if (only.starts_with("d_") || scene_.room->name == "softmax_attention")
+    if (is_gradient(only) || scene_.room->name == "softmax_attention")
       for (const std::size_t size : {8, 12, 20, 24, 40, 48, 80, 96, 112}) sizes.insert(size);
     for (const std::size_t size : {16, 32, 64, 128}) sizes.erase(size);  // these were tried
     sizes.erase(sizes.lower_bound(part.tokens), sizes.end());
@@ -690,7 +694,7 @@ class Inquest {
   }
 
   /// On the whole problem, if `budget` is enough for that; else on parts of it first. Whether all were tried.
-  bool try_all(const std::vector<Convention>& all, double budget) {
+  bool try_all(const std::vector<Convention>& all, double budget, Gradients gradients = Gradients::of_what_shows) {
     std::vector<std::size_t> every, apart, together;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (fails(all[i].only)) every.push_back(i), (all[i].whole_sequences ? together : apart).push_back(i);
@@ -698,16 +702,16 @@ class Inquest {
     bool complete = true;
     const auto efforts = [&](const std::vector<std::size_t>& list) { return efforts_of(all, list); };
     if (whole.scene.work() * efforts(every) <= budget) {
-      add(screen(all, every, whole, budget, complete));
+      add(screen(all, every, whole, budget, complete, gradients));
       return complete;
     }
     Part part = group_of(scene_, focus());
     if (part.scene.work() * efforts(apart) > budget) apart = screened(all, apart, part, budget, complete);
-    std::vector<Candidate> found = screen(all, apart, part, budget, complete);
+    std::vector<Candidate> found = screen(all, apart, part, budget, complete, gradients);
     confirm(all, whole, found);
     add(std::move(found));
     if (whole.scene.work() * efforts(together) > budget) together = screened(all, together, whole, budget, complete);
-    add(screen(all, together, whole, budget, complete));
+    add(screen(all, together, whole, budget, complete, gradients));
     return complete;
   }
 
@@ -722,7 +726,7 @@ class Inquest {
     if (first_off(prefix) == prefix.tokens) return which;
     std::vector<std::size_t> looked_at, left;
     for (const std::size_t i : which)
-      (all[i].only.starts_with("d_") || (cuts() && all[i].looks_ahead) ? left : looked_at).push_back(i);
+      (is_gradient(all[i].only) || (cuts() && all[i].looks_ahead) ? left : looked_at).push_back(i);
     std::vector<std::size_t> near;
     for (const Candidate& c : screen(all, looked_at, prefix, budget, complete)) near.push_back(c.index);
     if (!near.empty()) {
@@ -1002,7 +1006,6 @@ class Inquest {
   std::vector<Candidate> candidates_;
   mutable std::vector<std::pair<double, Convention>> halfway_;  ///< by the share of what is wrong first
   mutable std::vector<Convention> silent_;                      ///< of which outputs that fail show nothing
-  bool all_of_it_ = false;                                      ///< whether gradients are computed of these, too
 };
 
 /// Outputs as the room has them, then gradients as it has its inputs.
@@ -1073,7 +1076,6 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
   // Conventions behind a front end come before formulas of the whole.
   const auto behind = arguments::behind_front_end(in_file);
   if (!behind) return inquest.with_formulas(std::move(causes));
-  const auto is_gradient = [](std::string_view name) { return name.starts_with("d_"); };
   if (std::ranges::all_of(causes.unexplained, is_gradient)) return causes;
   std::vector<Suspect> outputs = sorted;
   std::erase_if(outputs, [&](const Suspect& s) { return is_gradient(s.name); });
@@ -1099,7 +1101,7 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
     found.sentence += before + std::string(part.starts_with("from ") ? "" : "in ") + part;
     before = ", ";
   };
-  const bool gradient = first->name.starts_with("d_");
+  const bool gradient = is_gradient(first->name);
   const std::vector<NamedAxis> axes = first->axes != nullptr ? *first->axes : named_axes(*ranked, first->shape, batch);
   if (!axes.empty()) {
     const std::vector<std::vector<int>> wrong =
@@ -1114,10 +1116,10 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
   std::vector<std::string> outputs;
   std::size_t gradients = 0, failing = 0;
   for (const Suspect& s : sorted) {
-    if (s.name.starts_with("d_")) ++gradients, failing += s.fails ? 1 : 0;
+    if (is_gradient(s.name)) ++gradients, failing += s.fails ? 1 : 0;
     if (&s == &*first || !s.fails) continue;
     found.followers.push_back(s.name);
-    if (!s.name.starts_with("d_")) outputs.push_back(s.name);
+    if (!is_gradient(s.name)) outputs.push_back(s.name);
   }
   if (gradient) {
     found.sentence += "; every output passes";

@@ -303,6 +303,19 @@ TEST(Causes, explain_the_few_large_numbers_and_the_many_small_ones) {
   }
 }
 
+/// An output is wrong by one, gradients are by a convention that would change outputs, had it been kept there, too.
+TEST(Causes, are_told_apart_where_a_backward_pass_has_its_own) {
+  const Bench& bench = bench_for("gated_deltanet");
+  Answer answer = bench.call().healthy();
+  answer.gradients = bench.call().with([](Problem& p) { held_out::set_number(p, "scale", 1); }).gradients;
+  held_out::multiply(answer.outputs.at("final_state"), -1);
+  const Told told = told_of(bench, answer);
+  ASSERT_EQ(told.causes.list.size(), 2U) << told.text();
+  EXPECT_EQ(told.causes.list[0].name, "sign");
+  EXPECT_NE(told.causes.list[1].what.find("scale missing"), std::string::npos) << told.text();
+  EXPECT_TRUE(told.causes.unexplained.empty());
+}
+
 /// On problems too large to be answered often, a part is.
 TEST(Causes, are_found_in_parts_of_large_problems) {
   const Bench& bench = bench_for("gated_deltanet");
