@@ -12,7 +12,6 @@ import pytest
 import tasks
 from assay._arrays import doubles, numpy_array
 from assay.audits.tasks import task_of, tensor_of
-from shell import shell
 
 CHEATS = str(pathlib.Path(__file__).with_name("cheats.py"))
 TASKS = str(pathlib.Path(__file__).with_name("tasks.py"))
@@ -290,17 +289,6 @@ def test_equal_blocks_are_anyones(nsa):
     for name in ("ChosenBlocks", "ChosenBlocksBackwards"):
         found = assay.audit(nsa, f"{TASKS}:{name}", arrays="numpy", again=0, seed=3, quick=True)
         assert any(re.match(r"declared shape: \d+ of 58 rows are NOT JUDGED", note) for note in found.notes)
-
-
-def test_from_a_shell():
-    words = ["audit", "deltanet", "--shape", "1,24,2,8", "--precision", "fp32", "--again", "1", "--format", "json", "--seed", "5"]
-    for name, code in (("honest", 0), ("lazy", 1)):
-        ran = shell(*words[:2], f"{CHEATS}:{name}", *words[2:])
-        page = json.loads(ran.stdout)
-        assert ran.returncode == code and page["passed"] == (code == 0) and page["format"] == "assay-audit" and "elsewhere" in page["cannot_see"]
-        assert len(page["seconds"]) == 3 and all(seconds > 0 for seconds in page["seconds"])
-    own = ["--rename", "o=out", "--out", "o", "--inplace", "initial_state"]
-    assert shell(*words[:2], f"{CHEATS}:writes", *words[2:], *own).returncode == 0
 
 
 def test_what_does_not_pass_is_raised():

@@ -128,16 +128,6 @@ def test_gradients_that_numpy_returns_are_judged():
         assay.check(case, longer, arrays="numpy", why=0.1)
 
 
-def test_an_input_that_is_overwritten_is_a_fault(case):
-    def overwrites(**x):
-        found = delta_rule(**x)
-        x["k"][1, 5, 0, 2] = 7
-        return found
-
-    with pytest.raises(assay.Mismatch, match=r"^k: the kernel has overwritten its input: k\[1\]\[5\]\[0\]\[2\] is 7, and was "):
-        assay.check(case, overwrites)
-
-
 def test_other_bits_when_it_is_run_again_are_a_fault(case):
     runs = []
     drifts = after(lambda x, o, state: runs.append(0) or (o, state * np.float32(1 + len(runs) * 1e-7)))
@@ -157,17 +147,6 @@ def test_memory_that_a_kernel_gets_is_poisoned(case, monkeypatch):
     del filled[:]
     assay.check(case, lambda **x: delta_rule(**x), poisons=False)
     assert not filled
-
-
-def test_rows_that_nobody_wrote_fail(case):
-    def stale(**x):
-        o, state = delta_rule(**x)
-        found = np.empty_like(o)
-        found[:, :-1] = o[:, :-1]
-        return found, state
-
-    with pytest.raises(assay.Mismatch, match=r"\[8\]"):
-        assay.check(case, stale, why=0.1)
 
 
 def test_a_kernel_without_a_state_says_so(case):
@@ -285,25 +264,12 @@ def test_where_the_likeliest_arrays_do_not_do_others_are_tried(case, monkeypatch
     assert raised.value.__notes__ == ["assay: the kernel was called with arrays of torch; arrays='numpy' did no better"]
 
 
-def test_what_a_kernel_raises_says_which_arrays_it_was_given(case):
-    with pytest.raises(ValueError, match="reshape") as raised:
-        assay.check(case, lambda **x: delta_rule(**{**x, "q": x["q"].reshape(7)}))
-    assert raised.value.__notes__ == ["assay: the kernel was called with arrays of numpy; arrays=NAME asks for others"]
-
-
 def test_arrays_of_another_byte_order(case):
     assert assay.check(case, after(lambda x, o, state: (o, state.astype(state.dtype.newbyteorder())))).passed
     inputs = {name: case[name] for name in case.inputs}
     o, state = delta_rule(**inputs, scale=0.25)
     beta = inputs["beta"].astype(inputs["beta"].dtype.newbyteorder())
     assert assay.assert_close("deltanet", {**inputs, "beta": beta}, {"o": o, "final_state": state}, params={"scale": 0.25}).passed
-
-
-def test_names_of_arguments(case):
-    def renamed(q, k, v, b, initial_state, sm_scale):
-        return delta_rule(q, k, v, b, initial_state, scale=sm_scale)
-
-    assert assay.check(case, renamed, rename={"beta": "b"}).passed
 
 
 def test_a_kernel_of_any_arguments_is_told_the_scale():
@@ -314,10 +280,6 @@ def test_a_kernel_of_any_arguments_is_told_the_scale():
         return attention(**x)
 
     assert assay.check(case, kernel).passed and told == [{"scale": 0.25}, {"scale": 0.25}]
-
-
-def test_a_scale_that_is_the_usual_one_need_not_be_told(case):
-    assert assay.check(case, lambda q, k, v, beta, initial_state: delta_rule(q, k, v, beta, initial_state, scale=q.shape[-1] ** -0.5)).passed
 
 
 def test_the_report_reads_well(case):

@@ -7,7 +7,6 @@ import assay
 import ml_dtypes
 import numpy as np
 import pytest
-from shell import shell
 
 HERE, PAGE = pathlib.Path(__file__), pathlib.Path(__file__).parents[3] / "docs/guides/choices.md"
 f = np.float32
@@ -131,24 +130,6 @@ def test_rows_that_see_too_few_choose_all(program):
     found = assay.check_choice(program, lambda q, k: chosen_by(q, k)[:, :, 0], inputs=inputs)
     assert found.passed and found.count == 80
     assert assay.check_choice(program, chosen_by(**inputs, n=40), inputs=inputs, raises=False).verdict == "VACUOUS"
-
-
-def test_from_a_shell(program, tmp_path):
-    topk = PAGE.read_text().split("```python\n# topk.py\n")[1].split("```")[0]
-    pathlib.Path("topk.py").write_text(topk)
-    pathlib.Path("indexer.py").write_text(PAGE.read_text().split("```python\n# indexer.py\n")[1].split("```")[0])
-    shape = ["--shape", "1,160,1,32"]
-    ran = shell("choose", "indexer.py", *shape, "--kernel", "topk.py:in_bf16", "--scores", "bf16")  # without --scores: the page
-    assert ran.returncode == 0 and ran.stdout.startswith("PASS"), ran.stderr
-    case = assay.case("indexer.py", (1, 160, 1, 32), "bf16", cotangents=False)
-    case.save("case.safetensors")
-    space = {}
-    exec(topk, space)
-    given = space["top"](**{name: case.array(name, "numpy") for name in case.inputs}).astype(np.int32)
-    assay._cases.save("chosen.safetensors", ({"chosen": ("I32", given.shape, given.tobytes())}, {}))
-    files = ["case.safetensors", "chosen.safetensors", "--mechanism", "indexer.py"]
-    ran = shell("choose", *files, "--format", "json")
-    assert ran.returncode == 0 and json.loads(ran.stdout)["verdict"] == "PASS", ran.stderr
 
 
 # The page's program with a block's largest score in place of its mean's.

@@ -1,6 +1,5 @@
 """assay.invariance: what varies is found and named, what does not passes, and what a case cannot show is asked of a larger one."""
 import functools
-import json
 
 import assay
 import ml_dtypes
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from kernels import after
 from kernels import delta_rule as rule  # which answers the same bits however it is asked
-from shell import shell
 
 RECURRENCE = ("deltanet", (2, 128, 2, 8), "fp32")
 ALWAYS = {"again", "batch size", "batch over 256 tokens", "place in the batch", "beside copies", "split in two", "split off the last",
@@ -191,13 +189,6 @@ def test_what_is_not_as_required_is_raised():
     assert raised.value.report["again"].verdict == "right"
     with pytest.raises(assay.InputError, match="^padding: was not among the ways; there are again"):
         asked(case_of(RECURRENCE), rule, ways=["again"])["padding"]
-
-
-def test_from_a_shell():
-    shape = ["deltanet", "--shape", "2,4,1,8", "--precision", "fp32", "--ways", "again,batch size,page size"]
-    ran = shell("invariance", *shape, "--kernel", f"{__file__}:rule", "--require", "bits", "--format", "json")
-    page = json.loads(ran.stdout)
-    assert ran.returncode == 0 and page["format"] == "assay-invariance" and page["passed"] and {row["verdict"] for row in page["rows"]} == {"same bits", "not asked"}
 
 
 def states_at_tokens(q, k, v, beta, initial_state, scale, state_at=None, *, end=lambda row: row + 1):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from kernels import after
 from kernels import delta_rule as rollout
-from shell import shell
 
 PROBLEM = ("deltanet", (1, 96, 2, 8), "fp32")
 
@@ -78,21 +77,8 @@ def test_log_probabilities_that_follow():
     assert "log-probabilities:" in str(found) and assay.pair(case(), rollout, trainer, logits="o").logits["kl"] < 1e-6
 
 
-def test_answers_and_folders_of_captured_calls(tmp_path):
+def test_answers_in_place_of_kernels():
     one = case()
     given = {name: one[name] for name in one.inputs}
-    for name, function in (("old", rollout), ("new", late)):
-        assay.capture(function, mechanism="deltanet", folder=tmp_path / name)(**given, scale=float(one.params["scale"]))
-    folders = [str(next((tmp_path / name).iterdir())) for name in ("old", "new")]
-    ran = shell("pair", *folders, "--format", "json")
-    assert ran.returncode == 1, ran.stderr
-    assert json.loads(ran.stdout)["wrong"] == ["B"]
     answers = [dict(zip(("o", "final_state"), function(**given, scale=float(one.params["scale"])))) for function in (trainer, rollout)]
     assert assay.pair(one, *answers).passed
-
-
-def test_from_a_shell(tmp_path):
-    np.save(tmp_path / "head.npy", np.eye(8))
-    shape = ["--case", "deltanet", "--shape", "1,96,2,8", "--precision", "fp32", "--seed", "3"]
-    ran = shell("pair", f"{__file__}:rollout", f"{__file__}:trainer", *shape, "--head", tmp_path / "head.npy")
-    assert ran.returncode == 0 and "log-probabilities" in ran.stdout and ran.stdout.splitlines()[-1].startswith("PASS"), ran.stderr

@@ -100,52 +100,16 @@ class Healthy(Judged):
 
 
 class Faults(unittest.TestCase):
-    def setUp(self):
-        self.case = assay.case("gated_deltanet", (1, 40, "4/2", 16), seed=1, device="cpu")
-
-    def fails(self, kernel, pattern, error=assay.Mismatch, **how):
-        with self.assertRaisesRegex(error, pattern):
-            assay.check(self.case, kernel, rename={"log_decay": "g"}, **how)
-
-    def test_a_detached_state_is_named(self):
-        self.fails(lambda **x: gated_delta_rule(**x, keep=lambda S: S.detach()), "FAIL  d_k is wrong.*every output passes")
-
-    def test_inputs_memory_and_bits(self):
-        def overwrites(**x):
-            found = gated_delta_rule(**x)
-            with torch.no_grad():
-                x["v"][0, 3, 1, 2] = 5
-            return found
-
+    def test_rows_that_nobody_wrote(self):
         def stale(**x):
             o, state = gated_delta_rule(**x)
             found = torch.empty_like(o)
             found[:, :-1] = o[:, :-1]
             return found, state
 
-        self.fails(overwrites, r"v: the kernel has overwritten its input: v\[0\]\[3\]\[1\]\[2\] is 5, and was ")
-        self.fails(stale, r"o: other bits when the kernel is run again|o: \[0\]\[39\]\[0\]\[0\] is nan")
-
-    def test_a_backward_that_is_missing(self):
-        detached = lambda **x: tuple(y.detach() for y in gated_delta_rule(**x))  # noqa: E731
-        self.fails(detached, "d_beta: the case has cotangents, .* no gradient .none of its outputs has one.", assay.InputError)
-        report = assay.check(self.case, detached, rename={"log_decay": "g"}, gradients=False)
-        self.assertEqual([row["tensor"] for row in report.rows], ["final_state", "o"])
-        half = lambda **x: (lambda o, state: (o, state.detach()))(*gated_delta_rule(**x))  # noqa: E731
-        self.fails(half, "final_state: requires no gradient, and the case has its cotangent; case.zeroed", assay.InputError)
-        self.assertIn("d_final_state", self.case)
-        report = assay.check(self.case.zeroed("d_final_state"), half, rename={"log_decay": "g"})
-        self.assertEqual(len(report.rows), 8)
-        without_beta = lambda **x: gated_delta_rule(**{**x, "beta": x["beta"].detach()})  # noqa: E731
-        self.fails(without_beta, "d_beta: the case has cotangents, and the kernel gives beta no gradient", assay.InputError)
-
-    def test_a_layout_is_named(self):
-        turned = lambda **x: tuple(y.transpose(1, 2) for y in gated_delta_rule(**x))  # noqa: E731
-        self.fails(turned, r"o: expected shape \[1, 40, 4, 16\], got \[1, 4, 40, 16\]; that is \[B, H, T, ...\]", assay.InputError)
-
-    def test_what_is_no_float(self):
-        self.fails(lambda **x: x["q"].int(), "o: expected a floating-point tensor, got torch.int32", assay.InputError)
-        self.fails(lambda **x: x["v"].detach().to_sparse(), "o: expected a dense tensor, got one that is torch.sparse_coo", assay.InputError)
+        case = assay.case("gated_deltanet", (1, 40, "4/2", 16), seed=1, device="cpu")
+        with self.assertRaisesRegex(assay.Mismatch, r"o: other bits when the kernel is run again|o: \[0\]\[39\]\[0\]\[0\] is nan"):
+            assay.check(case, stale, rename={"log_decay": "g"})
 
 
 class Adapters(unittest.TestCase):
