@@ -1,5 +1,6 @@
 """Stages of chunk algorithms judged alone: a kernel in numpy, its products of bf16 as flash-linear-attention has them, and mistakes in it."""
 import inspect
+import json
 import pathlib
 
 import assay
@@ -103,42 +104,7 @@ def local_solve(q, k, lam, bandwidth):
 
 
 # Replacements in every stage: the old text, the new one, and which mistake that is.
-MISTAKES = {
-    chunk_products: [
-        ("products, -1)", "products)", "the triangle with its diagonal"),
-        ("wide(beta)[..., None] *", "wide(beta)[..., None, :] *", "beta of the key that is read, not of the one that is written"),
-        ("later - earlier, 0", "earlier - later, 64", "decays the other way round"),
-    ],
-    chunk_inverse: [
-        (") - (A", ") + (A", "the inverse of 1 - A"),
-        (":r] @ X[..., :r, :]", ":r] @ A[..., :r, :]", "the series after its second power"),
-        ("r : r + 1, :r] @ X[..., :r, :]", "r : r + 1, : r // 16 * 16] @ X[..., : r // 16 * 16, :]", "diagonal blocks of 16 taken for ones"),
-    ],
-    chunk_wy: [
-        ("strength * up * wide(k)", "strength * wide(k)", "w without its decay"),
-        ("b(X @ b(strength * wide(v)))", "b(strength * (X @ wide(v)))", "beta on the wrong side of the inverse"),
-        ("np.tril(wide(inverse))", "np.tril(wide(inverse), -1)", "the inverse without its diagonal"),
-    ],
-    chunk_states: [
-        ("k[:, n])) @ b(new)", "k[:, n])) @ u[:, n]", "what the state predicts is not taken off"),
-        ("np.exp(to_end[:, n]) * k", "k", "writes that do not decay to the end of their chunk"),
-        ("new = u[:, n] - w[:, n] @ b(S)", "new = u[:, n] - w[:, n] @ h[0]", "what the first state predicts is taken off in all chunks"),
-    ],
-    chunk_states_backward: [
-        ("- t(w[:, n]) @ b(new)", "+ t(w[:, n]) @ b(new)", "the sign of what is erased"),
-        ("- t(w[:, n]) @ b(new)", "- t(w[:, n]) @ dv[:, n]", "gradients of writes from inside of the chunk alone"),
-        ("np.exp(c[:, n]) * q", "np.exp(to_end[:, n]) * q", "queries decayed to the end of the chunk"),
-    ],
-    state_map: [
-        ("b(w[:, n] @ b(M))", "w[:, n]", "the transition of a sum, not of a product"),
-        ("M = keep * M", "M = M", "the transition without its decay"),
-        ("b(u[:, n] - w[:, n] @ b(bias))", "u[:, n]", "the bias of every chunk as if it were the first"),
-    ],
-    local_solve: [
-        ("wide(lam)[n, i, h] *", "wide(lam)[n, i, h] / weights.sum() *", "the ridge in units of the weights, not of their mass"),
-        ("(p[:, None] * (keys - mean)).T @ (keys - mean)", "(p[:, None] * keys).T @ keys", "second moments in place of the covariance"),
-    ],
-}
+MISTAKES = json.loads(pathlib.Path(__file__).with_name("stages.json").read_text())
 # Stages whose decay may be one for every channel, and what they return.
 OUTPUTS = {
     chunk_products: ("A",),
@@ -177,11 +143,12 @@ def judged(kernel, case, gate=""):
     return assay.check(case, call, arrays="numpy", raises=False, quick=not gate, **({"outputs": OUTPUTS[kernel]} if gate else {}))
 
 
-@pytest.mark.parametrize("kernel", MISTAKES, ids=lambda f: f.__name__)
-def test_a_stage_is_right_and_its_mistakes_are_found(kernel):
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_stage_is_right_and_its_mistakes_are_found(name):
+    kernel = globals()[name]
     case = case_of(kernel)
     assert judged(kernel, case), judged(kernel, case)
-    for old, new, mistake in MISTAKES[kernel]:
+    for old, new, mistake in MISTAKES[name]:
         run = judged(broken(kernel, old, new), case)
         assert run.verdict == "FAIL", (mistake, str(run))
 
