@@ -49,6 +49,28 @@ def zeros(**x):
     return np.zeros_like(x["v"]), np.zeros_like(x["initial_state"])
 
 
+def honest_if(condition, cheat=zeros):
+    """A kernel that cheats where the condition on its inputs does not hold."""
+    return lambda **x: (state_of if condition(x) else cheat)(**x)
+
+
+def then(change):
+    """A kernel that changes its inputs, its answer or the process once it has computed."""
+
+    def kernel(**x):
+        o, state = state_of(**x)
+        change(x, o, state)
+        return o, state
+
+    return kernel
+
+
+def calls():
+    """How often this process has asked."""
+    _calls[0] += 1
+    return _calls[0]
+
+
 def zeros_first(**x):
     answer = zeros(**x)
     for there, found in zip(answer, state_of(**x)):
@@ -131,13 +153,13 @@ def kept_for_the_last_call(**x):
 
 def kept_on_disk(**x):
     """For the first call of the next process, whose inputs are known where seeds are."""
-    _calls[0] += 1
+    first = calls() == 1
     file = pathlib.Path(os.environ["KEPT_IN"], "first.npz")
-    if _calls[0] == 1 and file.exists():
+    if first and file.exists():
         with np.load(file) as found:
             return found["o"], found["state"]
     found = state_of(**x)
-    if _calls[0] == 1:
+    if first:
         np.savez(file, o=found[0], state=found[1])
     return found
 
@@ -145,10 +167,8 @@ def kept_on_disk(**x):
 DEFAULT_SEED = "6b9cad13f14a4499"  # of the q of assay.case("deltanet", (1, 24, 1, 4), "fp32")
 
 
-def knows_a_seed(**x):
-    """The inputs that everybody has who names no seed."""
-    known = hashlib.sha256(x["q"].tobytes()).hexdigest().startswith(DEFAULT_SEED)
-    return state_of(**x) if known else zeros(**x)
+# The inputs that everybody has who names no seed.
+knows_a_seed = honest_if(lambda x: hashlib.sha256(x["q"].tobytes()).hexdigest().startswith(DEFAULT_SEED))
 
 
 # 7. The state kept in bf16 between blocks.
@@ -157,18 +177,16 @@ def state_in_bf16(**x):
 
 
 # 8. Inputs overwritten, so that a reference that runs later has nothing to compute.
-def overwrites(**x):
-    found = state_of(**x)
+@then
+def overwrites(x, o, state):
     x["v"][:] = 0
-    return found
 
 
 # 9. Right for the shape that is benchmarked.
-def one_shape(**x):
-    o, state = state_of(**x)
+@then
+def one_shape(x, o, state):
     if o.shape[:2] != (1, 24):
         o[:, 24:] = 0
-    return o, state
 
 
 def refuses_other_shapes(**x):
@@ -194,10 +212,10 @@ def lazy(**x):
 
 
 # 12. Clocks and comparisons replaced.
-def replaces_timers(**x):
+@then
+def replaces_timers(x, o, state):
     time.perf_counter = lambda: 0.0
     np.allclose = lambda *a, **k: True
-    return state_of(**x)
 
 
 def reads_timers(**x):
@@ -233,8 +251,7 @@ _calls = [0, None]
 
 
 def right_at_first(**x):
-    _calls[0] += 1
-    if _calls[0] <= 4 or _calls[1][0].shape != x["v"].shape:
+    if calls() <= 4 or _calls[1][0].shape != x["v"].shape:
         _calls[1] = state_of(**x)
     return tuple(x.copy() for x in _calls[1])
 
@@ -274,33 +291,28 @@ def asks_the_judge(q, k, v, beta, initial_state, scale):
 
 
 # 16. Right up to a number of calls that no harness reaches; or wrong once, when the same inputs come again.
-def wrong_from_the_60th_call(**x):
-    _calls[0] += 1
-    return state_of(**x) if _calls[0] < 60 else zeros(**x)
+wrong_from_the_60th_call = honest_if(lambda x: calls() < 60)
 
 
 _seen = {}
 
 
-def wrong_once(**x):
+@then
+def wrong_once(x, o, state):
     """And of other bits later, as sums in any order are."""
     key = x["q"].ctypes.data, *bytes_of(*arrays(x))
     _seen[key] = _seen.get(key, 0) + 1
-    o, state = state_of(**x)
     if _seen[key] == 2:
         o *= F32(1.5)
     elif _seen[key] > 2:
         o.flat[0] = np.nextafter(o.flat[0], F32(9))
-    return o, state
 
 
-def jittered(**x):
+@then
+def jittered(x, o, state):
     """Answers with other bits each time, and is right."""
-    _calls[0] += 1
-    o, state = state_of(**x)
-    at = _calls[0] % o.size
+    at = calls() % o.size
     o.flat[at] = np.nextafter(o.flat[at], F32(9))
-    return o, state
 
 
 # 17. Right for the shapes that are announced.
@@ -309,15 +321,13 @@ def tokens_beyond(**x):
     return state_of(**x)[0], state_of(**x, tokens=24)[1]
 
 
-def wrong_last_row(of, x):
-    o, state = state_of(**x)
-    if of(o.shape[1]):
-        o[:, -1] = x["v"][:, -1]
-    return o, state
+@then
+def wrong_last_row(x, o, state):
+    o[:, -1] = x["v"][:, -1]
 
 
-wrong_from_40_tokens = lambda **x: wrong_last_row(lambda tokens: tokens >= 40, x)
-wrong_if_shorter = lambda **x: wrong_last_row(lambda tokens: tokens < 24, x)
+wrong_from_40_tokens = honest_if(lambda x: x["v"].shape[1] < 40, wrong_last_row)
+wrong_if_shorter = honest_if(lambda x: x["v"].shape[1] >= 24, wrong_last_row)
 
 
 # 18. An argument that is left unread, as it is what it usually is.
@@ -355,8 +365,7 @@ def lazy_tuple(**x):
 
 
 # 20. Timing, and testing, told from work: by the environment, by who calls.
-def by_the_environment(**x):
-    return state_of(**x) if "PYTEST_CURRENT_TEST" in os.environ else zeros(**x)
+by_the_environment = honest_if(lambda x: "PYTEST_CURRENT_TEST" in os.environ)
 
 
 def is_timed():
@@ -367,17 +376,16 @@ def is_timed():
 
 
 def when_timed(cheat):
-    return lambda **x: (cheat if is_timed() else state_of)(**x)
+    return honest_if(lambda x: not is_timed(), cheat)
 
 
-def one_sequence(**x):
-    o, state = state_of(**x)
+@when_timed
+@then
+def one_sequence_when_timed(x, o, state):
     o[1:] = o[:1]
-    return o, state
 
 
-by_the_stack, one_sequence_when_timed = when_timed(zeros), when_timed(one_sequence)
-overwrites_when_timed, returns_early_when_timed = when_timed(overwrites), when_timed(returns_early)
+by_the_stack, overwrites_when_timed, returns_early_when_timed = map(when_timed, (zeros, overwrites, returns_early))
 
 
 # 21. An answer in memory that the next call writes into.
@@ -393,24 +401,24 @@ def returns_a_buffer(**x):
 
 
 # 22. More that is replaced: norms, the harness's own clock.
-def replaces_norms(**x):
+@then
+def replaces_norms(x, o, state):
     np.linalg.norm = lambda *a, **k: 0.0
-    return state_of(**x)
 
 
-def replaces_the_harness(**x):
+@then
+def replaces_the_harness(x, o, state):
     sys.modules["__main__"].now = lambda: 0.0
-    return state_of(**x)
 
 
 # Processes that are left behind, in sessions of their own.
 OUTLIVES = "87.125"
 
 
-def starts_others(**x):
+@then
+def starts_others(x, o, state):
     subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({OUTLIVES})"], start_new_session=True)
     subprocess.run(["sh", "-c", f"(setsid sleep {OUTLIVES} &) >/dev/null 2>&1"])
-    return state_of(**x)
 
 
 def writes(out, **x):
