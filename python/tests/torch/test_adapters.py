@@ -185,17 +185,9 @@ class Torch(Judged):
     kernel = A.torch.scaled_dot_product_attention.using(math_attention)
 
     def test_masks_biases_alignment_and_windows(self):
-        self.each_passes(self.kernel, attention, GRADIENTS, [
-            {"mask": True}, {"style": "empty_rows"}, {"bias": True}, {"bias": "shared"}, {"bias": True, "mask": True, "causal": False},
-            {"documents_q": True}, {"shape": (2, 12, 2, 16), "bias": True}, {"shape": (2, "6/20", "4/2", 16), "mask": True, "layout": "bhtd"},
-            {"shape": (1, "6/20", 2, 16), "causal_align": "start"}, {"shape": (1, "6/20", 2, 16), "window_left": 3},
-            {"shape": (1, "20/6", 2, 16), "causal_align": "start"}, {"causal": False, "window_left": 4, "window_right": 2},
-            {"shape": (1, "20/6", 2, 16), "mask": True}, {"scale": -0.25, "window_left": 30}, {"layout": "thd"},
-        ])  # fmt: skip
+        self.each_passes(self.kernel, attention, GRADIENTS, "masks_biases_alignment_and_windows")
         for dtype in ("fp64", "fp32", "bf16"):
-            self.each_passes(self.kernel, functools.partial(attention, dtype=dtype), GRADIENTS, [
-                {"shape": (2, 40, "4/2", 16)}, {"shape": (1, "5/40", 2, 16)}, {"shape": (1, 40, 2, 16), "causal": False}, {"shape": (1, 40, 2, 16), "window": 7},
-            ])  # fmt: skip
+            self.each_passes(self.kernel, functools.partial(attention, dtype=dtype), GRADIENTS, "precisions")
 
     def test_what_is_wrong_fails(self):
         top_left = self.kernel.using(lambda **x: math_attention(**{**x, "attn_mask": None, "is_causal": True}))
@@ -222,28 +214,19 @@ class Torch(Judged):
 class Flash(Judged):
     def test_flash_attention_2(self):
         kernel = A.flash_attn.flash_attn_func.using(flash_attn_func)
-        self.each_passes(kernel, attention, GRADIENTS, [
-            {"soft_cap": 2.0}, {"window_left": 5}, {"causal": False, "window_left": 3, "window_right": 2}, {"alibi_slopes": True, "lse": True},
-            {"alibi_slopes": True, "lse": True, "window_left": 4}, {"shape": (1, "6/20", 2, 16), "alibi_slopes": True, "lse": True},
-            {"shape": (1, "20/6", 2, 16), "lse": True}, {"alibi_slopes": True, "soft_cap": 3.0}, {"layout": "bhtd", "soft_cap": 2.0, "lse": True},
-        ])  # fmt: skip
+        self.each_passes(kernel, attention, GRADIENTS, "flash_attention_2")
         self.fails(attention(soft_cap=2.0), kernel.using(lambda softcap, **x: flash_attn_func(softcap=softcap * x["softmax_scale"], **x)), "o")
         self.fails(attention(window_left=5), kernel.using(lambda **x: flash_attn_func(**x, off=1)), "o")
 
     def test_flash_attention_4(self):
         kernel = A.flash_attn.cute_flash_attn_func.using(cute_flash_attn_func)
-        self.each_passes(kernel, attention, GRADIENTS, [
-            {"sink": True, "lse": True}, {"sink": True, "window_left": 3}, {"soft_cap": 2.0, "lse": True}, {"shape": (1, "20/6", 2, 16), "sink": True},
-        ])  # fmt: skip
+        self.each_passes(kernel, attention, GRADIENTS, "flash_attention_4")
         twice = kernel.using(lambda learnable_sink, **x: cute_flash_attn_func(learnable_sink=learnable_sink + math.log(2), **x))
         self.fails(attention(sink=True), twice, "o")
 
     def test_packed_sequences(self):
         kernel = A.flash_attn.flash_attn_varlen_func.using(flash_attn_varlen_func)
-        self.each_passes(kernel, attention, GRADIENTS, [
-            {"layout": "thd", "cu_seqlens": True, "lse": True}, {"layout": "thd", "cu_seqlens": [0, 5, 5, 24], "soft_cap": 2.0}, {"shape": (2, 12, "4/2", 16)},
-            {"shape": (1, "10/20", 2, 16), "layout": "thd", "cu_seqlens_q": [0, 4, 10], "cu_seqlens_k": [0, 9, 20], "alibi_slopes": True, "lse": True},
-        ])  # fmt: skip
+        self.each_passes(kernel, attention, GRADIENTS, "packed_sequences")
         paged = attention((2, 20, 2, 16), page_table=8)
         self.assertEqual(self.passes(paged, kernel, gradients=False), {"o"})
         short = kernel.using(lambda **x: flash_attn_varlen_func(**x, short=1))
@@ -367,10 +350,7 @@ class Inference(Judged):
             return (o[0], lse[0].T / math.log(2)) if return_lse else o[0]
 
         kernel = A.flashinfer.single_prefill_with_kv_cache.using(single_prefill_with_kv_cache)
-        self.each_passes(kernel, attention, {"o"}, [
-            {"soft_cap": 2.0, "lse": True}, {"mask": True}, {"window_left": 4, "lse": True, "lse_base": "2"}, {"k_scale": 0.5, "v_scale": 2.0},
-            {"alibi_slopes": True, "lse": True, "alibi_form": "signed"}, {"shape": (1, "6/20", "4/2", 16), "alibi_slopes": True, "lse": True}, {"layout": "thd", "causal": False},
-        ])  # fmt: skip
+        self.each_passes(kernel, attention, {"o"}, "flashinfer")
 
     def test_sageattention(self):
         def sageattn(q, k, v, tensor_layout="HND", is_causal=False, sm_scale=None, return_lse=False, *, more=0, **kwargs):
@@ -380,9 +360,7 @@ class Inference(Judged):
             return (turn(o), lse) if return_lse else turn(o)
 
         kernel = A.sageattention.sageattn.using(sageattn)
-        self.each_passes(kernel.using(smooth_k=False), attention, {"o"}, [
-            {}, {"causal": False, "lse": True}, {"layout": "bhtd", "lse": True}, {"layout": "thd", "scale": 0.5}, {"shape": (2, "6/20", "4/2", 16), "causal": False},
-        ])  # fmt: skip
+        self.each_passes(kernel.using(smooth_k=False), attention, {"o"}, "sageattention")
         self.fails(attention(), kernel.using(functools.partial(sageattn, more=1)), "o")
         case = attention((2, 12, 2, 16), causal=False)
         q, k, v = (case.array(n, "torch").transpose(1, 2) for n in "qkv")
@@ -391,12 +369,7 @@ class Inference(Judged):
 
     def test_flash_mla(self):
         kernel = A.flash_mla.flash_mla_sparse_fwd.using(flash_mla_sparse_fwd)
-        self.each_passes(kernel, latent, {"o"}, [
-            {}, {"topk_length": True, "lse": True}, {"sink": True, "lse": True}, {"layout": "bhtd", "topk_length": True}, {"layout": "thd"},
-            {"style": "empty_choices", "lse": True}, {"style": "nothing_chosen", "sink": True, "lse": True}, {"style": "choice_lengths"},
-            {"style": "one_key_for_all"}, {"style": "far_choices"}, {"shape": (2, "12/20", "4/1", 32, 16), "topk_length": True},
-            {"shape": (1, 40, "4/1", 32, 16), "style": "short_sequences", "layout": "thd"},
-        ])  # fmt: skip
+        self.each_passes(kernel, latent, {"o"}, "flash_mla")
         for bug, arguments in [
             ("behind the length", {"style": "choice_lengths"}), ("-1 is the last key", {}), ("0 / 0 of no key", {"style": "empty_choices"}),
         ]:  # fmt: skip
@@ -411,10 +384,7 @@ class Inference(Judged):
         forward = A.cudnn.sparse_attention.using(functools.partial(sparse_attention, d_v=16))
         backward = A.cudnn.sparse_attention_backward_wrapper.using(sparse_attention_backward_wrapper)
         for kernel in (forward, backward):  # torch adds rows up in any order
-            self.each_passes(kernel, latent, {"o", "d_q", "d_k"}, [
-                {}, {"topk_length": True, "sink": True}, {"sink": True, "lse": True}, {"style": "empty_choices", "sink": True}, {"style": "choice_lengths"},
-                {"shape": (2, "12/20", "4/1", 32, 16), "topk_length": True}, {"shape": (1, 40, "4/1", 32, 16), "style": "short_sequences", "layout": "thd"},
-            ], same_bits=False)  # fmt: skip
+            self.each_passes(kernel, latent, {"o", "d_q", "d_k"}, "cudnn", same_bits=False)
         for bug, tensor in [("without the sink", "d_sink"), ("0 / 0 of no key", "d_q")]:
             with self.subTest(bug):
                 kernel = backward.using(functools.partial(sparse_attention_backward_wrapper, bug=bug))
@@ -445,10 +415,7 @@ class Inference(Judged):
 
     def test_sparse_attention_of_flashinfer(self):
         kernel = A.flashinfer.trtllm_batch_decode_with_kv_cache_mla.using(trtllm_batch_decode_with_kv_cache_mla)
-        self.each_passes(kernel, functools.partial(latent, causal=True), {"o"}, [
-            {}, {"topk_length": True, "lse": True}, {"sink": True}, {"layout": "bhtd"}, {"shape": (2, "3/70", "4/1", 32, 16), "topk_length": True},
-            {"shape": (2, "3/20", "4/1", 32, 16), "page_table": 8}, {"style": "empty_choices", "lse": True}, {"style": "choice_lengths"},
-        ])  # fmt: skip
+        self.each_passes(kernel, functools.partial(latent, causal=True), {"o"}, "sparse_attention_of_flashinfer")
         late = kernel.using(functools.partial(trtllm_batch_decode_with_kv_cache_mla, bug="behind the length"))
         self.fails(latent(causal=True, style="choice_lengths"), late, "o")
 

@@ -1,4 +1,5 @@
 """The package with torch: kernels of others end to end, autograd, adapters. `make foreign` runs it."""
+import json
 import math
 import pathlib
 import sys
@@ -15,6 +16,7 @@ from kernels import fla  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 A = assay.adapters
+ADAPTERS = json.loads(pathlib.Path(__file__).with_name("adapters.json").read_text())
 
 
 def gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state=True, *, work=torch.float64, keep=lambda x: x):
@@ -42,9 +44,10 @@ class Judged(unittest.TestCase):
         self.assertTrue(report.passed, str(report))
         return {row["tensor"] for row in report.rows}
 
-    def each_passes(self, kernel, case, wanted, rows, **how):
-        """The kernel passes the case of every row of arguments, in these tensors and those that an argument brings with it."""
-        for arguments in rows:
+    def each_passes(self, kernel, case, wanted, name, **how):
+        """The kernel passes the case of every row of arguments that adapters.json has under a name, in these tensors and those that an
+        argument brings with it."""
+        for arguments in ADAPTERS[name]:
             with self.subTest(getattr(kernel, "name", ""), **arguments):
                 brought = {"lse"} & arguments.keys() | {f"d_{x}" for x in {"bias", "sink", "alibi_slopes"} & arguments.keys() if "d_q" in wanted}
                 self.assertEqual(self.passes(case(**arguments), kernel, **how), wanted | brought)
