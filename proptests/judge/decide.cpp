@@ -3,49 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "proptests/core/table.hpp"
+
 namespace assay {
 namespace {
-
-/// The verdicts of all evidence, how much of it is asked, and the one that counts.
-struct DecideRow {
-  const char* what;
-  Decides decides;
-  Verdict model;
-  std::optional<Verdict> contract;  ///< nothing: there is none
-  double excess;                    ///< of the contract
-  bool second_form, other_contract;
-  int asked;  ///< of the last two: how many are run
-  Basis rests_on;
-};
-
-constexpr DecideRow rows_of_decide[] = {
-    {"model passes", Decides::model, Verdict::pass, {}, 0, true, true, 0, Basis::model},
-    {"model passes beyond the contract", Decides::model, Verdict::pass, Verdict::fail, 9, true, true, 0, Basis::model},
-    {"nothing to see", Decides::model, Verdict::unseen, Verdict::fail, 9, true, true, 0, Basis::model},
-    {"model fails alone", Decides::model, Verdict::fail, {}, 0, true, true, 0, Basis::model},
-    {"both fail", Decides::model, Verdict::fail, Verdict::fail, 9, true, true, 0, Basis::model},
-    {"model fails within half", Decides::model, Verdict::fail, Verdict::pass, 0.5, false, false, 0, Basis::contract},
-    {"model fails beyond half", Decides::model, Verdict::fail, Verdict::pass, 0.55, true, true, 0, Basis::model},
-    {"model fails at the limit", Decides::model, Verdict::fail, Verdict::pass, 0.9, true, true, 0, Basis::model},
-    {"open, no kernel of ours", Decides::model, Verdict::undecided, {}, 0, true, true, 0, Basis::model},
-    {"open, within the contract", Decides::model, Verdict::undecided, Verdict::pass, 0.9, true, true, 0,
-     Basis::contract},
-    {"open, token by token", Decides::model, Verdict::undecided, Verdict::fail, 9, true, true, 1, Basis::second_form},
-    {"open, another contract", Decides::model, Verdict::undecided, Verdict::fail, 9, false, true, 2,
-     Basis::other_contract},
-    {"open for all", Decides::model, Verdict::undecided, Verdict::fail, 9, false, false, 2, Basis::model},
-    {"open, not answered", Decides::model, Verdict::undecided, Verdict::unsupported, 0, false, true, 2,
-     Basis::other_contract},
-    {"vacuous, within the contract", Decides::model, Verdict::vacuous, Verdict::pass, 0.9, true, true, 0,
-     Basis::contract},
-    {"vacuous", Decides::model, Verdict::vacuous, Verdict::fail, 9, true, true, 0, Basis::model},
-    {"contract asked for fails", Decides::contract, Verdict::pass, Verdict::fail, 9, true, true, 0, Basis::contract},
-    {"contract asked for passes", Decides::contract, Verdict::fail, Verdict::pass, 0.9, true, true, 0, Basis::contract},
-};
 
 /// Of the numbers 1 to 8 in four rows, limits that are 7 and, of the root mean square, 2 times this sigma.
 Expected eight_numbers(double sigma) {
@@ -107,22 +73,35 @@ TEST(Decide, fails_nothing_that_keeps_the_contract) {
       }
 }
 
+/// "PASS" at `name` is Verdict::pass there; a row without it has no such evidence.
+Judgement judgement_in(const Json& row, const char* name) {
+  Judgement j;
+  for (const Verdict verdict : all_verdicts)
+    if (row.value(name, std::string("ERROR")) == name_of(verdict)) j.verdict = verdict;
+  return j;
+}
+
+/// Rows of decide.json: the verdicts of all evidence, the contract's excess, how much of the last two is asked, and
+/// the one that counts.
 TEST(Decide, rests_on_what_the_table_says) {
-  for (const DecideRow& row : rows_of_decide) {
-    Judgement model, contract;
-    model.verdict = row.model, contract.verdict = row.contract.value_or(Verdict::error), contract.excess = row.excess;
+  const Json rows = test_table("judge/decide.json");
+  for (const Json& row : rows) {
+    const Judgement model = judgement_in(row, "model");
+    Judgement contract = judgement_in(row, "contract");
+    contract.excess = row.value("excess", 0.0);
     int asked = 0;
-    const auto says = [&asked](bool answer) {
-      return [&asked, answer] {
+    const auto says = [&](const char* name) {
+      return [&asked, answer = row.at(name).get<bool>()] {
         ++asked;
         return answer;
       };
     };
-    EXPECT_EQ(
-        decide(row.decides, model, row.contract ? &contract : nullptr, says(row.second_form), says(row.other_contract)),
-        row.rests_on)
-        << row.what;
-    EXPECT_EQ(asked, row.asked) << row.what;
+    const Basis basis =
+        decide(row.at("decides").get<std::string>() == "model" ? Decides::model : Decides::contract, model,
+               row.contains("contract") ? &contract : nullptr, says("second form"), says("other contract"));
+    constexpr std::string_view bases[] = {"model", "contract", "second form", "other contract"};
+    EXPECT_EQ(bases[static_cast<std::size_t>(basis)], row.at("rests on").get<std::string>()) << row;
+    EXPECT_EQ(asked, row.at("asked").get<int>()) << row;
   }
 }
 

@@ -117,7 +117,6 @@ TEST(Judge, rejects_every_corruption_when_it_is_the_answer) {
   }
 }
 
-/// A tensor on which one corruption changes nothing: it must be named, and the verdict VACUOUS.
 TEST(Judge, rejects_what_it_fails) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   Expected vague = expected_of({2, 5, 3}), overflowing = vague, leaning = vague;
