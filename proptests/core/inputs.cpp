@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "oracles/core/bind.hpp"
 #include "oracles/core/room.hpp"
+#include "proptests/core/table.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 #include "reference/core/sha256.hpp"
@@ -65,49 +67,22 @@ TEST(Inputs, StreamCountsElementsUnderTheKeyOfItsSeed) {
 TEST(Inputs, NormalAgreesWithTheQuantile) {
   // Bits and the quantile they stand for, from an inverse in 60 digits: all three ranges of AS241, their borders, and
   // tails where the logarithm is hardest.
-  const std::pair<std::uint64_t, double> points[] = {
-      {0x00000000000003c0, 1.3914582123358834611e-16}, {0x8000000000000ef2, -4.1743746370076503834e-16},
-      {0x00000000800001f8, 2.9181007643748350082e-10}, {0x800800000000030b, -0.00030598490158041028935},
-      {0x028f5c28f5c28c59, 0.025068908258710918843},   {0x8cccccccccccc8d0, -0.12566134685507400616},
-      {0x1999999999999c97, 0.25334710313579988501},    {0xa6666666666661fe, -0.38532046640756753389},
-      {0x333333333333301a, 0.52440051270804081597},    {0xc0000000000005d9, -0.67448975019608191789},
-      {0x4cccccccccccc9bb, 0.84162123357291416552},    {0xd999999999999b43, -1.0364333894937897226},
-      {0x666666666666623c, 1.2815515655446002772},     {0xecc63f141205b974, -1.4388253927525399824},
-      {0x6ccccccccccccf54, 1.4395314709384558369},     {0xecd35a858793def0, -1.4402382675279634668},
-      {0x7333333333333620, 1.6448536269514728225},     {0xf999999999999b1d, -1.9599639845400548054},
-      {0x7c20b4fbb3e22946, 2.1667769920663949945},     {0xff0b7def2e04ce18, -2.6754996953539883827},
-      {0x7fe2c65c8e71be60, 3.3225831654242629590},     {0xfffc6f8a235f5093, -3.8701380166774268416},
-      {0x7fff8deb4ff1491c, 4.3502298195945316761},     {0xfffff1d83afb44f1, -4.7876508133386098500},
-      {0x7ffffe21ec2c4cf0, 5.1793820155272363486},     {0xffffffc03b67138f, -5.5432298276299417215},
-      {0x7ffffff8d7210903, 5.9142469929863064108},     {0xffffffff0ee6610e, -6.2396473697499080051},
-      {0x7fffffffe31a9003, 6.5634926029007754231},     {0xfffffffff1e2ffc7, -6.6694749456113747248},
-      {0x7ffffffff83fc6f8, 6.7568867216900439960},     {0xfffffffffc53100a, -6.8642178892731173465},
-      {0x7fffffffff80d1ac, 7.1444437475284382646},     {0xfffffffffff1ce30, -7.4396933724249749375},
-      {0x7ffffffffffe09b9, 7.6974780877801722165},     {0xffffffffffffc7ae, -7.9640236151223085045},
-      {0x7ffffffffffff7db, 8.1607078408585831755},     {0xfffffffffffff953, -8.2923610758135955382},
-      {0x74afb7e90ff97bb4, 1.7039656754865177119},     {0xff4af837b4a23ce7, -2.7747385930323519610},
-      {0x7fffe95f6fd222fc, 4.6926131608330277446},     {0xfffffffffa57ca23, -6.8023851843886310018},
-      {0x7fffffffff4b011b, 7.0958088356954246503},
-  };
+  const Json points = test_table("core/inputs.json").at("quantiles");
   // Numerator and denominator have 14 roundings each at positive arguments, their arguments, quotient and product less
   // than 10 more, and AS241 itself is good to 1e-16: 40 units of 2^-53.
-  for (const auto& [bits, expected] : points)
-    EXPECT_NEAR(normal_quantile(bits), expected, 40 * 0x1p-53 * std::abs(expected)) << std::hex << bits;
+  for (const auto& [bits, quantile] : points.items()) {
+    const auto expected = quantile.get<double>();
+    EXPECT_NEAR(normal_quantile(std::stoull(bits, nullptr, 16)), expected, 40 * 0x1p-53 * std::abs(expected)) << bits;
+  }
 }
 
 // ---- SHA-256
 
 TEST(Inputs, Sha256GivesTheAnswersOfNist) {
-  const std::pair<std::string, std::string> vectors[] = {
-      {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-      {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-      {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-       "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-      {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrst"
-       "u",
-       "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
-      {std::string(1000000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
-  };
+  const Json digests = test_table("core/inputs.json").at("digests");
+  std::map<std::string, std::string> vectors = {
+      {std::string(1000000, 'a'), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
+  for (const auto& [message, digest] : digests.items()) vectors[message] = digest.get<std::string>();
   for (const auto& [message, digest] : vectors) {
     EXPECT_EQ(Sha256().update(message).hex(), digest);
     const std::string_view whole = message;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "proptests/core/table.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -191,25 +192,17 @@ TEST(Formats, CodesCountUpTheGridAndSurviveDecodeAndEncode) {
 
 // Table 1 of the OCP OFP8 specification (v1.0), and the IEEE 754 and bfloat16 codes every framework writes.
 TEST(Formats, KnownCodes) {
-  EXPECT_EQ(encode(448.0, Format::e4m3), 0x7e);
-  EXPECT_EQ(encode(0x1p-6, Format::e4m3), 0x08);
-  EXPECT_EQ(encode(0x1p-9, Format::e4m3), 0x01);
-  EXPECT_EQ(encode(-1.0, Format::e4m3), 0xb8);
-  EXPECT_EQ(encode(nan, Format::e4m3), 0x7f);
-  EXPECT_EQ(encode(inf, Format::e4m3, Overflow::ieee), 0x7f);
-  EXPECT_EQ(encode(-inf, Format::e4m3), 0xfe);
-  EXPECT_EQ(encode(57344.0, Format::e5m2), 0x7b);
-  EXPECT_EQ(encode(inf, Format::e5m2), 0x7b);
-  EXPECT_EQ(encode(inf, Format::e5m2, Overflow::ieee), 0x7c);
-  EXPECT_EQ(encode(0x1p-16, Format::e5m2), 0x01);
-  EXPECT_EQ(encode(1.0, Format::fp16), 0x3c00);
-  EXPECT_EQ(encode(65504.0, Format::fp16), 0x7bff);
-  EXPECT_EQ(encode(65520.0, Format::fp16), 0x7c00);
-  EXPECT_EQ(encode(65520.0, Format::fp16, Overflow::saturate), 0x7bff);
-  EXPECT_EQ(encode(1.0, Format::bf16), 0x3f80);
-  EXPECT_EQ(encode(-inf, Format::bf16), 0xff80);
-  EXPECT_EQ(encode(-0.0, Format::bf16), 0x8000);
-  EXPECT_EQ(encode(nan, Format::fp16), 0x7e00);
+  const Json rows = test_table("core/codes.json");
+  for (const Json& row : rows) {
+    const Format format = format_from(row.at("format").get<std::string>()).value();
+    const double x = std::stod(row.at("number").get<std::string>());
+    const int code = std::stoi(row.at("code").get<std::string>(), nullptr, 16);
+    const auto overflow = row.value("overflow", std::string("usual"));
+    EXPECT_EQ(overflow == "usual" ? encode(x, format)
+                                  : encode(x, format, overflow == "ieee" ? Overflow::ieee : Overflow::saturate),
+              code)
+        << row;
+  }
   // A payload that is cut to nothing must not turn into infinity.
   EXPECT_EQ(encode(std::bit_cast<double>(0xfff0000000000001), Format::bf16), 0xffc0);
 }
