@@ -22,20 +22,6 @@ CaseSpec grouped(const Room& room) {
   return spec;
 }
 
-void expect_within_bounds(const BasicArrays<Enclosed>& whole, const BasicArrays<Enclosed>& parts) {
-  ASSERT_EQ(whole.size(), parts.size());
-  for (const auto& [name, array] : whole) {
-    const BasicArray<Enclosed>& other = parts.find(name)->second;
-    ASSERT_EQ(array.shape, other.shape) << name;
-    for (std::size_t i = 0; i < array.data.size(); ++i) {
-      const Enclosed &x = array.data[i], &y = other.data[i];
-      const Mp100 apart = abs(Mp100(x.value.hi) + Mp100(x.value.lo) - Mp100(y.value.hi) - Mp100(y.value.lo));
-      EXPECT_LE(apart, Mp100(x.bound) + Mp100(y.bound)) << name << ' ' << i;
-      EXPECT_LE(y.bound, 0x1p-95 * (1 + std::abs(y.value.hi))) << name << ' ' << i;
-    }
-  }
-}
-
 class Large : public ::testing::TestWithParam<const Room*> {};
 
 TEST_P(Large, GroupsOfHeadsAreThoseOfTheWhole) {
@@ -44,8 +30,9 @@ TEST_P(Large, GroupsOfHeadsAreThoseOfTheWhole) {
   const auto whole = room.enclosed(problem);
   const auto parts = answer_large(room, problem, {}, 2);
   ASSERT_TRUE(whole);
-  expect_within_bounds(whole->outputs, parts.outputs);
-  expect_within_bounds(whole->gradients, parts.gradients);
+  const auto widest = [](double, double x) { return 0x1p-95 * (1 + std::fabs(x)); };
+  expect_met(parts.outputs, whole->outputs, "outputs", widest);
+  expect_met(parts.gradients, whole->gradients, "gradients", widest);
   for (const int threads : {1, 5}) {
     const auto again = answer_large(room, problem, Tier::ball, threads);
     EXPECT_TRUE(same_bits(parts.outputs, again.outputs) && same_bits(parts.gradients, again.gradients)) << threads;

@@ -31,6 +31,26 @@ inline void expect_held(const BasicArrays<Enclosed>& got, const BasicArrays<HiLo
   }
 }
 
+/// Two answers of a problem: their numbers are no further apart than both bounds, and a bound of `got` is at most
+/// `widest(largest, x)`, of the tensor's largest number and its own.
+template <class Widest>
+void expect_met(const BasicArrays<Enclosed>& got, const BasicArrays<Enclosed>& other, const std::string& what,
+                const Widest& widest) {
+  ASSERT_EQ(got.size(), other.size()) << what;
+  for (const auto& [name, array] : got) {
+    const BasicArray<Enclosed>& known = other.at(name);
+    ASSERT_EQ(array.shape, known.shape) << what << ' ' << name;
+    double largest = 0;
+    for (const Enclosed& x : array.data) largest = std::max(largest, std::fabs(x.value.hi));
+    for (std::size_t i = 0; i < array.data.size(); ++i) {
+      const Enclosed &x = array.data[i], &y = known.data[i];
+      const Mp100 apart = abs(Mp100(x.value.hi) + Mp100(x.value.lo) - Mp100(y.value.hi) - Mp100(y.value.lo));
+      EXPECT_LE(apart, Mp100(x.bound) + Mp100(y.bound)) << what << ' ' << name << ' ' << i;
+      EXPECT_LE(x.bound, widest(largest, x.value.hi)) << what << ' ' << name << ' ' << i;
+    }
+  }
+}
+
 inline bool same_bits(const BasicArrays<Enclosed>& a, const BasicArrays<Enclosed>& b) {
   const auto same = [](const Enclosed& x, const Enclosed& y) {
     return x.value.hi == y.value.hi && x.value.lo == y.value.lo && x.bound == y.bound;
