@@ -83,50 +83,25 @@ TEST(Joints, AreThoseOfDeltaRulesForwardAndBackward) {
     for (const StepPlan& plan : plans(name)) EXPECT_TRUE(plan.joints.empty()) << name;
 }
 
-/// A step of a state S [K V]: `nodes` on parameters S, a row k [K], a row x [K V].
-std::vector<Joint> joints_of(const std::string& nodes, const std::string& result) {
-  const std::string text =
-      R"({"format":"assay-mechanism","version":1,"name":"f","settings":{},"outputs":["o"],"inputs":[)"
-      R"({"name":"s","type":"real K V","domain":"state","default":null,"gradient":true},)"
-      R"({"name":"k","type":"real T K","domain":"key","default":null,"gradient":true},)"
-      R"({"name":"x","type":"real T K V","domain":"value","default":null,"gradient":true}],)"
-      R"("body":{"params":["real K V","real T K","real T K V"],"nodes":[["scan",[0,1,2],{"body":{"nodes":)" +
-      nodes + R"(,"params":["real K V","real K","real K V"],"results":[)" + result +
-      R"(]},"carry":1,"reverse":false,"xs":2}],["get",[3],{"i":0}]],"results":[4]}})";
-  const Program program = read_program(text, "test");
-  return plan_of(*program.body->nodes[0].attributes.body, 1, true).joints;
-}
-
+/// A row of joints.json is a step of a state S [K V] with a row k [K] and a row x [K V]: its nodes, of which the last
+/// is the next state, and the axis of its columns if these are taken together.
 TEST(Joints, AreLinearAndTheSameInAllColumns) {
-  const std::string read = R"(["contract",[0,1],{"spec":"ab,a->b"}],["contract",[1,3],{"spec":"a,b->ab"}])";
-  EXPECT_EQ(joints_of("[" + read + R"(,["sub",[0,4]]])", "5").size(), 1U);
-  EXPECT_EQ(joints_of("[" + read + R"(,["sub",[2,4]]])", "5").size(), 1U);
-  // A number of its own for every element; for every column; a product of states; a maximum; columns that meet.
-  EXPECT_EQ(joints_of("[" + read + R"(,["mul",[2,0]],["sub",[5,4]]])", "6").size(), 0U);
-  EXPECT_EQ(joints_of("[" + read + R"(,["mul",[0,0]],["sub",[5,4]]])", "6").size(), 0U);
-  EXPECT_EQ(joints_of("[" + read + R"(,["max",[0,4]]])", "5").size(), 0U);
-  EXPECT_EQ(
-      joints_of(R"([["contract",[0,2],{"spec":"ab,cb->ac"}],["contract",[3,2],{"spec":"ac,cb->ab"}]])", "4").size(),
-      0U);
-  // Rows may be the columns.
-  const auto rows = joints_of(R"([["sum",[0],{"axis":1}],["expand",[3],{"at":1,"size":"V"}],["sub",[0,4]]])", "5");
-  ASSERT_EQ(rows.size(), 1U);
-  EXPECT_EQ(rows[0].columns, "K");
-}
-
-/// A number of its own for every column, times what is read of the state and written along k.
-TEST(Joints, MayHaveColumnsWithMapsOfTheirOwn) {
-  const std::string number = R"([["sum",[2],{"axis":0}],["expand",[3],{"at":0,"size":"K"}],)";
-  const std::string read = R"(["contract",[0,1],{"spec":"ab,a->b"}],["mul",[5,3]],)";
-  const auto two = joints_of(number + read + R"(["contract",[1,6],{"spec":"a,b->ab"}],["sub",[0,7]]])", "8");
-  ASSERT_EQ(two.size(), 1U);
-  ASSERT_TRUE(two[0].channels);
-  EXPECT_EQ(two[0].channels->results.size(), 4U);
-  EXPECT_EQ(two[0].channels->results[2], two[0].channels->results[3]) << "one vector is read and written";
-  // Two vectors are written; a number of its own for every element of what is written.
-  const std::string again = R"(["contract",[1,6],{"spec":"a,b->ab"}],["expand",[6],{"at":0,"size":"K"}],)";
-  EXPECT_EQ(joints_of(number + read + again + R"(["sub",[0,7]],["sub",[9,8]]])", "10").size(), 0U);
-  EXPECT_EQ(joints_of(number + read + again + R"(["mul",[7,2]],["sub",[0,9]]])", "10").size(), 0U);
+  const Json table = test_table("language/joints.json");
+  for (const Json& row : table.at("steps")) {
+    Json whole = table.at("program");
+    Json& step = whole["body"]["nodes"][0][2]["body"];
+    step["nodes"] = row.at("nodes");
+    step["results"].push_back(row.at("nodes").size() + 2);
+    const Program program = read_program(whole.dump(), "test");
+    const std::vector<Joint> joints = plan_of(*program.body->nodes[0].attributes.body, 1, true).joints;
+    ASSERT_EQ(joints.size(), row.contains("columns") ? 1U : 0U) << row;
+    if (joints.empty()) continue;
+    EXPECT_EQ(joints[0].columns, row.at("columns").get<std::string>()) << row;
+    if (!row.contains("channels")) continue;
+    ASSERT_TRUE(joints[0].channels) << row;
+    EXPECT_EQ(joints[0].channels->results.size(), 4U);
+    EXPECT_EQ(joints[0].channels->results[2], joints[0].channels->results[3]) << "one vector is read and written";
+  }
 }
 
 /// One of the library, or that of proptests/language/programs/columns.py.
