@@ -10,15 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "proptests/core/table.hpp"
+
 namespace assay {
 namespace {
 
 constexpr std::size_t block_rows = 37, block_cols = 40;  // no multiple of any block's
 
-const std::vector<std::string> spelled_blocks = {
-    "e2m1/1x16:e4m3",  "e2m1/16x1:e4m3", "e2m1/1x32:e8m0",      "e2m1/1x16:e4m3 two_level",      "int8/allxall",
-    "int8/8xall",      "int4/1xall",     "int8/32xall every 8", "int8/64xall every 8/2 centred", "e4m3/allxall",
-    "e4m3/allx1:e8m0", "e5m2/3x7",       "e4m3/1x16:e8m0 of 24"};
+const auto spelled_blocks = test_table("core/blocks.json").at("spelled").get<std::vector<std::string>>();
 
 /// Numbers in (-1, 1), each row and every 8 columns with an exponent of their own.
 std::vector<double> numbers_of_many_sizes(std::uint64_t seed) {
@@ -62,11 +61,8 @@ TEST(Blocks, are_spelled_as_they_are_read) {
   EXPECT_EQ(spelled("bf16").format, Format::bf16);
   EXPECT_TRUE(spelled("bf16").blocks.none());
   EXPECT_EQ(name_of(Format::bf16, Blocks{}), "bf16");
-  for (const char* none : {"", "e2m1", "int8", "e2m1/16", "e2m1/0x16", "e2m1/1x16:bf16", "bf16/1x16", "e2m1/1x16:e4m3 ",
-                           "int8/1xall two_level", "e2m1/2x16:e4m3 two_level", "int8/8xall every", "int8/8xall every 0",
-                           "int8/1xall centred late", "int8/-1xall", "int8/2000000xall", "e2m1/1x16e4m3",
-                           "int8/8xall:fp32", "int8/8xall every 4/1", "int8/08xall"})
-    EXPECT_FALSE(block_format_from(none).has_value()) << none;
+  const Json misspelled = test_table("core/blocks.json").at("misspelled");
+  for (const std::string none : misspelled) EXPECT_FALSE(block_format_from(none).has_value()) << none;
 }
 
 /// No number is off by more than half a spacing at the largest of those that share its scale. A scale in e4m3 is off by

@@ -158,12 +158,6 @@ TEST(WordsDeltaGradients, ErrorsOfAnErasedCotangentTravelOn) {
   }
 }
 
-TEST(WordsDeltaGradients, SlicesOfColumnsAreOneAnswer) {
-  DeltaCase c;
-  c.T = 5, c.K = 3, c.V = 131, c.decay = DeltaDecay::per_channel, c.initial = true;
-  EXPECT_EQ(outside(GradientData(c)), "");
-}
-
 /// Segments, slices of columns and the last slab's empty lanes, all at once.
 DeltaCase long_case(DeltaDecay decay, DeltaError error) {
   DeltaCase c;
