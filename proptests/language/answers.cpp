@@ -187,8 +187,7 @@ TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
   }
   for (const char* name : {"gated_deltanet", "mdn", "falcon2"}) {
     const Room& room = program_room(in_library(name));
-    const CaseSpec spec{.mechanism = std::string(room.name), .shape = shape_from("1,77,2,6,5")};
-    expect_same_bits_of_what_is_kept(room, room.make(spec));
+    expect_same_bits_of_what_is_kept(room, made(room, "1,77,2,6,5"));
   }
 }
 

@@ -16,11 +16,7 @@ namespace assay::language {
 namespace {
 
 Problem problem_of(const std::string& name, int heads, int value_dim) {
-  return program_room(in_library(name))
-      .make({.mechanism = in_library(name),
-             .shape = {.seq_len = 21, .heads = heads, .key_dim = 5, .value_dim = value_dim},
-             .precision = Format::bf16,
-             .params = {}});
+  return made(program_room(in_library(name)), text("1,21,", heads, ",5,", value_dim));
 }
 
 TEST(ByChannels, PartsMakeTheWhole) {

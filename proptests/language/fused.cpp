@@ -25,11 +25,7 @@ TEST(Fused, AttentionAndItsBackwardPassAreOneScan) {
     gradient.body = fused(gradient.body);
     EXPECT_LT(scans_of(*gradient.body), before) << name;
     const Mechanism joined(program, gradient);
-    const Problem problem = program_room(in_library(name))
-                                .make({.mechanism = in_library(name),
-                                       .shape = {.seq_len = 9, .heads = 2, .key_dim = 4, .value_dim = 4},
-                                       .precision = Format::bf16,
-                                       .params = {}});
+    const Problem problem = made(program_room(in_library(name)), "1,9,2,4,4");
     const BasicAnswer<Mp50> a = answer<Mp50>(Posed<double>(plain, problem), true),
                             b = answer<Mp50>(Posed<double>(joined, problem), true);
     const auto compare = [&](const BasicArrays<Mp50>& first, const BasicArrays<Mp50>& second) {

@@ -4,16 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
 #include "language/answers/answer_body.hpp"
 #include "language/evaluate/norm_bound.hpp"
 #include "language/program/gradient.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
-#include "proptests/core/places.hpp"
-#include "proptests/language/programs.hpp"
-#include "tools/run/front_end.hpp"
+#include "proptests/language/random_problem.hpp"
 
 namespace assay::language {
 namespace {
@@ -104,20 +101,9 @@ TEST(Joints, AreLinearAndTheSameInAllColumns) {
   }
 }
 
-/// One of the library, or that of proptests/language/programs/columns.py.
-const Room& recurrence(std::string_view of) {
-  const std::string name(of);
-  static FrontEnd front;
-  static std::map<std::string, const Room*> known;
-  const auto [at, fresh] = known.try_emplace(name, nullptr);
-  const std::string file = source_dir() + "/proptests/language/programs/columns.py";
-  if (fresh) at->second = &program_room(name == "columns" ? front.program(file, {name, {}}) : in_library(name));
-  return *at->second;
-}
-
-/// A problem as `assay case` makes it.
-Problem made(const Room& room, const std::string& shape) {
-  return room.make({.mechanism = std::string(room.name), .shape = shape_from(shape)});
+/// One of the library, or that of columns.py.
+const Room& recurrence(const std::string& name) {
+  return name == "columns" ? traced_room("columns.py", name) : program_room(in_library(name));
 }
 
 TEST(Joints, KeepBoundsOfLongRecurrencesSmall) {

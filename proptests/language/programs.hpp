@@ -43,6 +43,10 @@ inline const Room& program_room(std::string_view path) {
   return *held.back();
 }
 inline std::string in_library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
+/// A problem as `assay case` makes it.
+inline Problem made(const Room& room, const std::string& shape) {
+  return room.make({.mechanism = std::string(room.name), .shape = shape_from(shape)});
+}
 inline std::string text_of_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};

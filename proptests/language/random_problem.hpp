@@ -8,9 +8,21 @@
 
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
+#include "proptests/language/programs.hpp"
 #include "reference/core/rounding.hpp"
+#include "tools/run/front_end.hpp"
 
 namespace assay::language {
+
+/// The program of that name in proptests/language/programs/FILE.py.
+inline const Room& traced_room(const std::string& file, const std::string& name) {
+  static FrontEnd front;
+  static std::map<std::string, const Room*> known;
+  const auto [at, fresh] = known.try_emplace(name, nullptr);
+  if (fresh)
+    at->second = &program_room(front.program(source_dir() + "/proptests/language/programs/" + file, {name, {}}));
+  return *at->second;
+}
 
 /// Numbers between low and high, in the type's axes.
 inline Array numbers_drawn(const Type& type, const std::map<std::string, int>& lengths, double low, double high,

@@ -70,13 +70,12 @@ TEST_P(Large, TiersAreTheRoomsOwn) {
     for (const Tier tier : {Tier::fp64, Tier::w2, Tier::w4, Tier::mp50}) {
       const BasicAnswer<HiLo> whole = room.values(problem, tier);
       const auto parts = answer_large(room, problem, tier, 3);
-      for (const auto kind : {0, 1}) {
-        const auto& expected = kind == 0 ? whole.outputs : whole.gradients;
-        const auto& got = kind == 0 ? parts.outputs : parts.gradients;
-        ASSERT_EQ(expected.size(), got.size());
-        for (const auto& [name, array] : expected)
+      for (const auto& [expected, got] :
+           {std::pair(&whole.outputs, &parts.outputs), {&whole.gradients, &parts.gradients}}) {
+        ASSERT_EQ(expected->size(), got->size());
+        for (const auto& [name, array] : *expected)
           for (std::size_t i = 0; i < array.data.size(); ++i) {
-            const Enclosed& x = got.find(name)->second.data[i];
+            const Enclosed& x = got->at(name).data[i];
             EXPECT_EQ(x.value.hi, array.data[i].hi) << name << ' ' << i;
             EXPECT_EQ(x.value.lo, array.data[i].lo) << name << ' ' << i;
             EXPECT_EQ(x.bound == no_bound, words_of(tier) == 0) << name << ' ' << i;
