@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
