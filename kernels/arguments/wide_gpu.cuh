@@ -22,7 +22,8 @@ const WideGpuForm* wide_sums_on_gpu(std::string_view mechanism);
 template <class P, int Tokens, int Values>
 struct WideDeviceTiles {
   using Executor = WideBlock<P, Tokens / 16>;
-  static constexpr int tokens = Tokens, dim = widest_device_keys, values = Values, pass_values = 16, stages = 2;
+  static constexpr int tokens = Tokens, dim = widest_device_keys, values = Values, read_values = Values,
+                       pass_values = 16, stages = 2;
 };
 
 }  // namespace assay::tile

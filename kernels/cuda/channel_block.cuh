@@ -13,6 +13,7 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
   using Base = MmaBlock<P, Warps_>;
   using Base::Base;
   using Base::threads;
+  using typename Base::Four;
   using typename Base::Real;
 
   /// By the last threads: those of a prefix are the first.
@@ -27,18 +28,6 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
       }
     });
   }
-
-  /// Four weights of a row, from column k on, which is a multiple of 4.
-  struct Four {
-    alignas(16) Real x[4];
-    template <class Ct>
-    TILE_FN Four(const Ct& A, int i, int k) {
-      static_assert(std::is_same_v<typename Ct::E, Real>);
-#pragma unroll
-      for (int u = 0; u < 4; u += Ct::chunk_elements)
-        reinterpret_cast<uint4&>(x[u]) = reinterpret_cast<const uint4&>(A.at(i, k + u));
-    }
-  };
 
   /// f(c) for the columns of a thread, which counts from `first`.
   template <class Tl, class F>

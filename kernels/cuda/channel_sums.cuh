@@ -19,12 +19,14 @@ inline int channel_tile(const Problem&, Format precision) {
   return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
 }
 
-/// Narrow blocks of a pass take short steps, and its columns do not touch each other.
+/// Narrow blocks of a pass take short steps, and its columns do not touch each other. Outputs hold three wide tiles:
+/// twice the columns share the scores of a chunk.
 template <class P, int D>
 struct ChannelTiles {
   static constexpr ChannelChunk chunk = channel_chunk<P::precision>();
   using Executor = MmaBlock<P, chunk.length / 16>;
-  static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = 16, stages = 3;
+  static constexpr int tokens = chunk.length, dim = D, values = chunk.values, read_values = 2 * values,
+                       pass_values = 16, stages = 3;
 };
 
 }  // namespace assay::tile

@@ -203,7 +203,7 @@ class DrawDevice {
   using Values = DrawArray;
 
   template <class Shape>
-  DrawDevice(const Shape& shape, const Policy& policy) : head_axis_(shape.head_axis), policy_(policy) {}
+  DrawDevice(const Shape& shape, Policy policy) : head_axis_(shape.head_axis), policy_(std::move(policy)) {}
 
   template <FixedString Site>
   Values input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
@@ -312,7 +312,7 @@ class DrawDevice {
   static void run(const DrawPolicy& policy, const Blocks& blocks, const typename Kernel::Args& args) {
     launch_blocks<Kernel>(policy, blocks, args);
   }
-  DrawDevice(bool head_axis, const Policy& policy) : head_axis_(head_axis), policy_(policy) {}
+  DrawDevice(bool head_axis, Policy policy) : head_axis_(head_axis), policy_(std::move(policy)) {}
   DrawPolicy of_launch(std::uint64_t number) const { return DrawPolicy(tile::launch_policy(policy_, number)); }
   const Policy& policy() const { return policy_; }
 
@@ -366,7 +366,7 @@ template <Size C, Size D>
 struct DrawTiles {
   using Executor = DrawBlock;
   using States = Executor;
-  static constexpr int tokens = C, dim = D, values = D, pass_values = D, stages = 2;
+  static constexpr int tokens = C, dim = D, values = D, read_values = D, pass_values = D, stages = 2;
 };
 template <Size BM, Size BF, Size BN, Size D>
 struct DrawAttentionTiles {

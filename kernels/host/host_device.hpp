@@ -45,7 +45,7 @@ class HostDevice {
   using Values = HostArray<T>;
 
   template <class Shape>
-  HostDevice(const Shape& shape, const Policy& policy) : head_axis_(shape.head_axis), policy_(policy) {}
+  HostDevice(const Shape& shape, Policy policy) : head_axis_(shape.head_axis), policy_(std::move(policy)) {}
 
   /// The named array as [heads][rows][cols]; zeros if it is missing.
   template <FixedString Site>
@@ -175,7 +175,7 @@ class HostDevice {
   }
 
  protected:
-  HostDevice(bool head_axis, const Policy& policy) : head_axis_(head_axis), policy_(policy) {}
+  HostDevice(bool head_axis, Policy policy) : head_axis_(head_axis), policy_(std::move(policy)) {}
 
   template <class X>
   static auto row(X& x, int head, int r) {
@@ -196,7 +196,7 @@ template <class T, Size C, Size D>
 struct HostTiles {
   using Executor = HostBlock<T>;
   using States = Executor;  ///< of what goes through the states of all chunks
-  static constexpr Size tokens = C, dim = D, values = D, pass_values = D;
+  static constexpr Size tokens = C, dim = D, values = D, read_values = D, pass_values = D;
   static constexpr int stages = 2;
 };
 

@@ -7,13 +7,15 @@
 namespace assay::tile {
 
 /// The inputs and results of a forward pass, and the results of a backward one if gradients are wanted. `Tiles`: tokens
-/// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states and in the work for
-/// all chunks at once, the stages of a pass, and their executor. Launches 1 and 4, the passes, are the room's own.
+/// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states, in outputs and in
+/// other work for all chunks at once, the stages of a pass, and their executor. Launches 1 and 4, the passes, are the
+/// room's own.
 template <class Tiles, class Device>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
-  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, read_DV = Tiles::read_values,
+                        pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
   const Device& device;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values, kept, parts;
@@ -60,9 +62,10 @@ struct ChannelPlan {
 
   /// o, when the states and what is written are known.
   void read(const Values& u) {
-    device.template launch<ChannelOutputs<B, C, D, DV>, B>(
-        2, heads, of_chunks,
-        {x.q.in(), x.k.in(), u.in(), states.in(), log_decay.in(), scale.row_in(), o.out(), group, shared, blocks});
+    const int columns = ceil_div(V, read_DV);
+    device.template launch<ChannelOutputs<B, C, D, read_DV>, B>(
+        2, heads, chunks * columns,
+        {x.q.in(), x.k.in(), u.in(), states.in(), log_decay.in(), scale.row_in(), o.out(), group, shared, columns});
   }
   /// Computes the cotangents of the states and of the written rows from those of o.
   void read_backward() {
