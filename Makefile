@@ -65,9 +65,9 @@ lint: setup-test ## check the format and run clang-tidy over the tree
 	@tools/dev/lint --build build-clang --jobs $(JOBS)
 
 .PHONY: lint-newest
-lint-newest: setup-test ## the same for the files changed last, as many as three minutes hold
+lint-newest: setup-test ## the same for the 16 units changed last
 	@cmake --preset clang $(CMAKE_ARGS) >&2
-	@tools/dev/lint --build build-clang --jobs $(JOBS) --seconds 180
+	@tools/dev/lint --build build-clang --jobs $(JOBS) --newest 16
 
 .PHONY: format
 format: setup-test ## format every C++ file in place

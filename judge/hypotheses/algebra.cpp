@@ -23,7 +23,7 @@ struct Bench {
   const Array& truth;
   Grid grid;
   const RoomFacts::Ranked& ranked;
-  const std::function<void(Variant)>& f;
+  const std::function<void(const Variant&)>& f;
 
   bool is_gradient() const { return seen.tensor.starts_with("d_"); }
   /// f of the tensor with its rows replaced: row t of head h by row(h, t), none: unknown.
@@ -487,7 +487,7 @@ void try_corruptions(const Bench& b) {
 }  // namespace
 
 void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen,
-                  const std::function<void(Variant)>& f) {
+                  const std::function<void(const Variant&)>& f) {
   const RoomFacts::Ranked* ranked = scene.described(seen.tensor);
   const auto truth = truths.find(seen.tensor);
   if (ranked == nullptr || truth == truths.end()) return;

@@ -29,6 +29,6 @@ inline constexpr int plain_factor = 9000;
 
 /// Calls f with each variant of the tensor; `truths` are those of all tensors.
 void each_variant(const Scene& scene, const Arrays& truths, const Observed& seen,
-                  const std::function<void(Variant)>& f);
+                  const std::function<void(const Variant&)>& f);
 
 }  // namespace assay::hypotheses

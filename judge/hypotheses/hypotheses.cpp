@@ -22,7 +22,7 @@
 namespace assay {
 namespace {
 
-using namespace hypotheses;
+using namespace hypotheses;  // NOLINT(google-build-using-namespace): what this file is about
 
 /// Shares of the error that a cause must explain: where the rest is near a correct kernel's error, and where it is not.
 constexpr double named_share = 0.99, clear_share = 0.9999;
@@ -384,7 +384,7 @@ class Inquest {
       each_row(x.grid, weight, [&](std::size_t h, std::size_t r, std::span<double> row) {
         if (!x.is_wrong(h, r)) std::fill(row.begin(), row.end(), 0.0);
       });
-      each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](Variant variant) {
+      each_variant(scene_, truths_, {x.suspect->name, x.got(), weight}, [&](const Variant& variant) {
         TensorFit fit = fit_of(x, variant.values, heads, x.grid.rows, Tokens::wrong_ones);
         fit.wrong.after /= 1 - variant.free, fit.wrong.plain_after /= 1 - variant.free;
         fit.fitted = variant.rank >= plain_factor;
@@ -841,7 +841,7 @@ class Inquest {
 
   /// All that it explains if nothing speaks against it; else outputs or gradients alone; else single tensors.
   Claim claim_of(const Candidate& c) const {
-    const Claim all = claim_among(c, [](const Exhibit&) { return true; });
+    Claim all = claim_among(c, [](const Exhibit&) { return true; });
     if (!c.convention || all.doubts == 0 || all.tensors.empty()) return all;
     Claim best;
     for (const bool gradients : {false, true}) {
@@ -1127,7 +1127,7 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
     return found;
   }
   if (failing == gradients && gradients > 0)
-    outputs.push_back("its gradients");
+    outputs.emplace_back("its gradients");
   else if (failing > 0)
     outputs.push_back(fmt::format("{} of {} gradients", failing, gradients));
   if (!outputs.empty())

@@ -4,12 +4,8 @@
 // program among their params.
 #include "kernels/core/kernel_room.hpp"
 
-namespace assay {
-
-namespace tile::kernel_rooms {
+namespace assay::tile::kernel_rooms {
 extern const KernelRoom softmax_attention_with_arguments, parallax_with_arguments;
 /// The forms of a mechanism that take arguments, or null.
 const KernelRoom* with_arguments(std::string_view mechanism);
-}  // namespace tile::kernel_rooms
-
-}  // namespace assay
+}  // namespace assay::tile::kernel_rooms

@@ -44,7 +44,7 @@ TILE_FN Row in_row_units(X& b, A& P2, Row& unit, Real weight) {
   auto size = P2;
   size.map("pt"_s, magnitude);
   const auto next = b.rows("descale"_s, grown, unit, size.row_max());
-  const auto old = b.rows("descale"_s, over, unit, next);
+  auto old = b.rows("descale"_s, over, unit, next);
   unit = next;
   P2.map("pt"_s, in_unit, unit);
   return old;

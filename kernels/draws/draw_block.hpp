@@ -67,6 +67,8 @@ class DrawBlock {
   DRAW_FN DrawBlock(const DrawPolicy& policy, std::uint64_t item, Exchange exchange)
       : policy_(policy), seed_(random_word(policy.seed, item)), exchange_(exchange) {}
   DrawBlock(const DrawBlock&) = delete;
+  DrawBlock& operator=(const DrawBlock&) = delete;
+  ~DrawBlock() = default;
 
   template <class St, class A>
   DRAW_FN A planted(St, A healthy, std::type_identity_t<A>) const {
@@ -241,20 +243,20 @@ class DrawBlock {
     Loads groups[held];
     int first = 0, count = 0;
     const auto commit = [&] { groups[(first + count++) % held] = pending_, pending_.count = 0; };
-    const auto land = [&] { land_all(groups[first]), first = (first + 1) % held, --count; };
+    const auto land = [&] { land_all(groups[first]), first = (first + 1) % held; };
     for (int s = 0; s < ST - 1; ++s) {
       if (s < n) produce(s, s);
       commit();
     }
     if (ST == 1) commit();
     for (int j = 0; j < n; ++j) {
-      land();
+      land(), --count;
       barrier();
       if (j + ST - 1 < n) produce(j + ST - 1, (j + ST - 1) % ST);
       commit();
       consume(j, j % ST);
     }
-    while (count > 0) land();
+    for (; count > 0; --count) land();
     barrier();
   }
   template <class St, Size R, Size C>

@@ -118,8 +118,8 @@ DRAW_FN void DrawBlock::channel_gates(St site, Dst& dg, Src& from, Src& before) 
   constexpr int N = Dst::rows, D = Dst::cols;
   const Format f = format_at(site);
   each_column<D>([&](int c, bool mine) {
+    if (mine) dg.v[(N - 1) * D + c] = from.v[(N - 1) * D + c];
     double x = from.v[(N - 1) * D + c];
-    if (mine) dg.v[(N - 1) * D + c] = x;
     DRAW_LOOP for (int r = N - 2; r >= 0; --r) {
       x = rounded(f, from.v[r * D + c] + x, D, c);
       if (mine) dg.v[r * D + c] = x;

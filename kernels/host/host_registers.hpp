@@ -50,6 +50,7 @@ class HostNumbers {
   HostNumbers() {
     if (static_cast<std::size_t>(size_) > numbers_.size()) throw std::length_error("more rows than registers hold");
   }
+  ~HostNumbers() = default;
   HostNumbers(const HostNumbers& x) : size_(x.size_) { std::copy_n(x.data(), size(), data()); }
   HostNumbers& operator=(const HostNumbers& x) {
     size_ = x.size_;

@@ -12,7 +12,7 @@ namespace assay::tile {
 /// The launches of one problem and what passes between them. `Tiles`: rows and keys of a tile, the compiled dimension,
 /// the stages of a pass, and its executor.
 template <class Tiles, bool Raw, class Device>
-class LlaPlan {
+struct LlaPlan {
   using Pass = typename Tiles::Forward;
   using B = typename Pass::Executor;
   using Values = typename Device::Values;
@@ -21,7 +21,6 @@ class LlaPlan {
   static constexpr Size BM = Pass::rows, BN = Pass::keys, D = Tiles::dim;
   static constexpr int stages = Pass::stages;
 
- public:
   LlaPlan(const Device& on, const LlaShape& s, const Problem& what)
       : device(on),
         shape(s),
@@ -103,7 +102,6 @@ class LlaPlan {
             {"bandwidth", bandwidth_gradient(device, dh, shape.bandwidth)}};
   }
 
- private:
   /// Solutions in the operands' format, whole and in the parts of their blocks, with their rows' units.
   struct Solution {
     Values whole, parts, unit;

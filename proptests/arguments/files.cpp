@@ -39,12 +39,13 @@ Array tokens_first(const Array& array) {
 /// How the tensors of one record lie in a file.
 class AsFile {
  public:
-  explicit AsFile(const Json& record) : record_(record), mechanism_(record["mechanism"]) {
-    component_ = mechanism_ == "short_conv" || mechanism_ == "gated_rmsnorm";
-    heads_ = !component_ && numbers_of(record["inputs"]["q"]).shape.size() == 3;
-    packed_ = record["inputs"].contains("cu_seqlens");
-    paged_ = record["inputs"].contains("page_table");
-  }
+  explicit AsFile(const Json& record)
+      : record_(record),
+        mechanism_(record["mechanism"]),
+        component_(mechanism_ == "short_conv" || mechanism_ == "gated_rmsnorm"),
+        heads_(!component_ && numbers_of(record["inputs"]["q"]).shape.size() == 3),
+        packed_(record["inputs"].contains("cu_seqlens")),
+        paged_(record["inputs"].contains("page_table")) {}
 
   Array lay(const std::string& name, Array array) const {
     const auto front = [&](int length) { array.shape.insert(array.shape.begin(), length); };
@@ -119,7 +120,7 @@ class AsFile {
 
   const Json& record_;
   std::string mechanism_;
-  bool component_ = false, heads_ = false, packed_ = false, paged_ = false;
+  bool component_, heads_, packed_, paged_;
 };
 
 /// A page table whose rows differ in length is no tensor; integers that are none and masks of numbers are no dtype.

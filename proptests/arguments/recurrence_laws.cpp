@@ -36,7 +36,7 @@ bool is_state(const std::string& name) { return name == "initial_state" || name 
 Record tokens(const Record& whole, int from, int to) {
   Record some = whole;
   for (Json* part : {&some.inputs, &some.cotangents})
-    for (auto& [name, tensor] : part->items())
+    for (auto&& [name, tensor] : part->items())
       if (tensor.is_array() && !is_state(name) && name != "state_at" && name != "states_at")
         tensor = part_of(tensor, from, to);
   return some;
@@ -84,7 +84,7 @@ TEST(ArgumentTable, SequencesAndStatesOfEveryRecurrence) {
     packed.inputs["cu_seqlens"] = {0, 6};
     packed.params["state_layout"] = "k_first", packed.params["state_every"] = 4;
     for (Json* part : {&packed.inputs, &packed.cotangents})
-      for (auto& [name, tensor] : part->items())
+      for (auto&& [name, tensor] : part->items())
         if (name.starts_with("initial_") || name.starts_with("final_") || name == "k_carry")
           tensor = Json::array({tensor});
     const Json a = attempted(plain), b = attempted(packed);

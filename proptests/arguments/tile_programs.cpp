@@ -58,6 +58,9 @@ Cache& kept_by_tests() {
     std::filesystem::path folder =
         std::filesystem::temp_directory_path() / ("assay_tile_cases_" + std::to_string(getpid()));
     Cache cache{folder};
+    Kept() = default;
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
     ~Kept() {
       std::error_code ignored;
       std::filesystem::remove_all(folder, ignored);

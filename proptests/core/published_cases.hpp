@@ -48,7 +48,8 @@ inline Mp100 distance(const Json& got, const Json& expected) {
 /// counts tensors; our own record.
 inline Json expect_published(const Case& c, const Json& record, int& compared) {
   const std::string id = record["id"];
-  const Json &expected = record["expect"], got = result_record(c, answer_case(c, {}));
+  const Json& expected = record["expect"];
+  Json got = result_record(c, answer_case(c, {}));
   EXPECT_EQ(got["status"], expected["status"]) << id << ": " << got.value("message", "");
   if (expected.contains("row")) {
     EXPECT_EQ(got.value("row", -1), expected["row"]) << id;

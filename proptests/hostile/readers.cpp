@@ -23,7 +23,7 @@ namespace {
 std::atomic<std::size_t> live{0}, peak{0};
 
 void* counted(std::size_t size) {
-  void* const block = std::malloc(size > 0 ? size : 1);
+  void* const block = std::malloc(size > 0 ? size : 1);  // NOLINT(cppcoreguidelines-no-malloc)
   if (block == nullptr) throw std::bad_alloc();
   const std::size_t now = live += malloc_usable_size(block);
   for (std::size_t most = peak; most < now && !peak.compare_exchange_weak(most, now);) {
@@ -34,7 +34,7 @@ void* counted(std::size_t size) {
 void uncounted(void* block) {
   if (block == nullptr) return;
   live -= malloc_usable_size(block);
-  std::free(block);
+  std::free(block);  // NOLINT(cppcoreguidelines-no-malloc)
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ void operator delete(void* block, std::size_t) noexcept { uncounted(block); }
 void operator delete[](void* block, std::size_t) noexcept { uncounted(block); }
 
 // Operators that are not counted (nothrow ones) are AddressSanitizer's, and what they give comes to these here.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
 extern "C" const char* __asan_default_options() { return "alloc_dealloc_mismatch=0"; }
 
 namespace assay::hostile {
@@ -236,7 +236,9 @@ TEST(Excerpt, is_one_line_of_text) {
   EXPECT_EQ(excerpt("\xc3\xa9 \xff \xed\xa0\x80 \xf0\x9f\x98\x80"), "\xc3\xa9 ? ??? \xf0\x9f\x98\x80");
   EXPECT_EQ(excerpt("\xc3\xa9\xc3\xa9", 3), "\xc3\xa9...");
   // C1 controls, directions, byte order marks, what is no character; accents and emoji stay.
-  EXPECT_EQ(excerpt("a\xc2\x9b\xe2\x80\xae\xef\xbb\xbf\xef\xbf\xbe\xe2\x80\xa8z"), "a?????z");
+  EXPECT_EQ(excerpt("a\xc2\x9b\xe2\x80"
+                    "\xae\xef\xbb\xbf\xef\xbf\xbe\xe2\x80\xa8z"),
+            "a?????z");
   EXPECT_EQ(excerpt("\xf0\x9f\xbf\xbf \xf3\xa0\x81\x81 \xce\xb1"), "? ? \xce\xb1");
   EXPECT_EQ(excerpt("abc", 3), "abc");
   EXPECT_EQ(excerpt("abcd", 3), "abc...");

@@ -45,7 +45,7 @@ struct WrongChunks {
 /// o and final_state of gated_deltanet, and of mamba2, whose beta is 1.
 Answer answer_by(const Bench& bench, WrongChunks w) {
   const Problem& p = bench.problem;
-  const int chunk = w.size;
+  const int size = w.size;
   if (!p.inputs.contains("beta")) w.A = w.read = none;  // nothing is predicted
   Answer answer = bench.call().healthy();
   Arrays& outputs = answer.outputs;
@@ -58,12 +58,13 @@ Answer answer_by(const Bench& bench, WrongChunks w) {
       for (int c = 0; c < V; ++c) number_at(S, 0, a, c) = number_at(p.inputs.at("initial_state"), h, a, c);
     Array before = S;
     double begin = 0;  // of the sums of log decays
-    for (int first = 0; first < T; first += chunk) {
-      const int n = std::min(chunk, T - first);
+    for (int first = 0; first < T; first += size) {
+      const int n = std::min(size, T - first);
       const auto beta = [&](int i) {
         return p.inputs.contains("beta") ? number_at(p.inputs.at("beta"), h, first + i) : 1;
       };
       std::vector<double> sums;  // of log decays since the chunk's start
+      sums.reserve(at(n));
       for (int i = 0; i < n; ++i)
         sums.push_back((i > 0 ? sums.back() : begin) + (i > 0 || w.first_gate ? number_at(g, h, first + i) : 0));
       begin = w.anew ? 0 : sums.back();
@@ -83,9 +84,9 @@ Answer answer_by(const Bench& bench, WrongChunks w) {
         for (int c = 0; c < V; ++c) {
           double& u = number_at(U, 0, i, c);
           u = beta(i) * number_at(v, h, first + i, c) -
-              (n == chunk || w.tail_reads ? w.read(beta(i), since(i)) : 0) * from_state(k, i, c);
+              (n == size || w.tail_reads ? w.read(beta(i), since(i)) : 0) * from_state(k, i, c);
           number_at(alone, 0, i, c) = u;
-          for (int j = w.joined || i < chunk / 2 ? 0 : chunk / 2; j < i; ++j)
+          for (int j = w.joined || i < size / 2 ? 0 : size / 2; j < i; ++j)
             u -= w.A(beta(i), decay(i, j)) * products(k, i, j) * number_at(w.inverts ? U : alone, 0, j, c);
         }
       for (int i = 0; i < n; ++i)
@@ -102,7 +103,7 @@ Answer answer_by(const Bench& bench, WrongChunks w) {
           x *= w.adds && w.carried ? w.end(since(n - 1)) : 0;
           for (int j = w.first_kept; j < n - (w.last_write ? 0 : 1) && a < w.half_keys * K; ++j)
             x += w.tail(decay(n - 1, j)) * number_at(k, h / group, first + j, a) * number_at(U, 0, j, c);
-          if (!w.carried && first + chunk < T) x = 0;
+          if (!w.carried && first + size < T) x = 0;
         }
     }
     std::copy(S.data.begin(), S.data.end(), outputs.at("final_state").data.begin() + h * K * V);

@@ -114,7 +114,7 @@ TEST(InferredContract, sees_operands_that_tensor_cores_cut_off) {
 /// Planted mutants, each on its first small case that it fails: no contract explains them.
 TEST(InferredContract, explains_no_fault) {
   const char* asked = std::getenv("ASSAY_INFERRED_MUTANTS");
-  const int wanted = asked == nullptr ? 6 : std::atoi(asked);
+  const int wanted = asked == nullptr ? 6 : std::stoi(asked);
   std::vector<std::tuple<const Room*, const KernelForm*, const Mutant*>> all;
   for (const KernelRoom* room : kernel_rooms())
     for (const KernelForm& form : room->forms)

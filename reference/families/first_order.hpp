@@ -12,9 +12,7 @@
 #include "reference/core/tensor.hpp"
 #include "reference/errors/lines.hpp"
 
-namespace assay {
-
-namespace first_order {
+namespace assay::first_order {
 
 enum class Error { none, decayed, undecayed };
 
@@ -46,6 +44,4 @@ Tensor<S, Rank> decays(Tensor<S, Rank> log_decay) {
   return log_decay;
 }
 
-}  // namespace first_order
-
-}  // namespace assay
+}  // namespace assay::first_order
