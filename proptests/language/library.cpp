@@ -22,10 +22,9 @@
 #include "proptests/core/places.hpp"
 #include "proptests/core/share.hpp"
 #include "proptests/core/witness.hpp"
-#include "proptests/language/programs.hpp"
+#include "proptests/language/random_problem.hpp"
 #include "proptests/laws/reference_laws.hpp"
 #include "reference/core/error.hpp"
-#include "tools/run/front_end.hpp"
 
 namespace assay::language {
 namespace {
@@ -112,7 +111,6 @@ std::size_t compare(const Room& room, const Mechanism& mechanism, const Problem&
 /// One problem in fifteen, of all variants and styles, or more.
 TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
   Share sampled(15);
-  FrontEnd front;
   std::size_t compared = 0;
   int seen = 0;
   while (sampled.goes_on(compared > 4000))
@@ -130,7 +128,7 @@ TEST(Library, ProgramsOfTheRoomsAreTheRooms) {
           if (!sampled.takes()) continue;
           Problem problem =
               room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}, .style = style, .params = params});
-          if (!mechanism) mechanism.emplace(load_program(front.program(file, {name, settings_for(plain, problem)})));
+          if (!mechanism) mechanism.emplace(traced(file, {name, settings_for(plain, problem)}));
           keep_what_both_know(mechanism->program, problem);
           std::string what = name + ' ' + std::string(name_of(style));
           for (const auto& [param, value] : problem.params) what += ' ' + param + '=' + word_of(value);
@@ -194,14 +192,13 @@ std::unique_ptr<const Mutated> one_that_shows(const Room& room, const Problem& p
 /// seed draws.
 TEST(Library, ProgramsWithOneWrongOperationAreNotTheReference) {
   const std::set<std::string_view> other_problems{"lla", "falcon3", "falcon3a", "stable_rank"};  // than a program takes
-  FrontEnd front;
   int tried = 0;
   for (const Room* room : rooms()) {
     if (other_problems.contains(room->name)) continue;
     const std::string name(room->name);
     const Problem problem = room->make({.mechanism = name, .shape = {1, 5, 2, 0, 2, 3, 0}});
     const std::vector<std::string> settings = settings_for(load_program(folder + "json/" + name + ".json"), problem);
-    const Mechanism right(load_program(front.program(folder + name + ".py", {name, settings})));
+    const Mechanism right(traced(folder + name + ".py", {name, settings}));
     for (const bool of_gradient : {false, true}) {
       const auto mutated = one_that_shows(*room, problem, right, of_gradient);
       ASSERT_NE(mutated, nullptr) << room->name;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -14,14 +15,16 @@
 
 namespace assay::language {
 
+inline Program traced(const std::string& file, const Tracing& tracing) {
+  return read_program(program_text(file, tracing), file);
+}
+
 /// The program of that name in proptests/language/programs/FILE.py.
 inline const Room& traced_room(const std::string& file, const std::string& name) {
-  static FrontEnd front;
-  static std::map<std::string, const Room*> known;
-  const auto [at, fresh] = known.try_emplace(name, nullptr);
-  if (fresh)
-    at->second = &program_room(front.program(source_dir() + "/proptests/language/programs/" + file, {name, {}}));
-  return *at->second;
+  static std::map<std::string, std::unique_ptr<const Room>> known;
+  std::unique_ptr<const Room>& room = known[name];
+  if (room == nullptr) room = room_of(traced(source_dir() + "/proptests/language/programs/" + file, {name, {}}));
+  return *room;
 }
 
 /// Numbers between low and high, in the type's axes.

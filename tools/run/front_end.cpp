@@ -8,6 +8,7 @@
 #include "files/shown.hpp"
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
+#include "tools/run/child.hpp"
 
 namespace assay {
 namespace {
@@ -59,8 +60,7 @@ std::string traced(const std::string& file) {
     require(typed_files.contains(file), file, ": a file of Python, and the command does not name it; --mechanism ",
             file, " does (assay runs only the Python that you name)");
   }
-  FrontEnd front;
-  return read_text(front.program(file, {}));
+  return program_text(file, {});
 }
 
 }  // namespace
@@ -76,20 +76,20 @@ void trace_typed(const std::vector<std::string>& words) {
   }
 }
 
-std::string FrontEnd::program(const std::string& file, const Tracing& tracing) {
+std::string program_text(const std::string& file, const Tracing& tracing) {
   if (!file.ends_with(".py")) {
     require(file.ends_with(".json"), excerpt(file),
             ": expected FILE.py, a mechanism in Python, or FILE.json, a program");
     require(tracing.mechanism.empty() && tracing.settings.empty(), file,
             ": a program has its settings already; --set and --name are for files of Python");
-    return file;
+    return read_text(file);
   }
   require(fs::is_regular_file(file), file, ": there is no such file");
-  if (!folder_) folder_ = std::make_unique<PrivateFolder>();
-  const std::string output = (folder_->path() / (std::to_string(traced_++) + ".json")).string();
+  const PrivateFolder folder;
+  const std::string output = (folder.path() / "program.json").string();
   const ChildEnd end = run_command(command_for(file, tracing, output), std::chrono::duration<double>(most_seconds));
   require(end.passed(), obstacle(file, end));
-  return output;
+  return read_text(output);
 }
 
 }  // namespace assay

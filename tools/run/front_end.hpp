@@ -1,10 +1,7 @@
 #pragma once
 // Programs from wherever users have them: as JSON, or as Python, which python3 traces.
-#include <memory>
 #include <string>
 #include <vector>
-
-#include "tools/run/child.hpp"
 
 namespace assay {
 
@@ -14,17 +11,9 @@ struct Tracing {
   std::vector<std::string> settings;
 };
 
-/// Traced programs, which are gone with this.
-class FrontEnd {
- public:
-  /// The file of a program: FILE.json itself, and for FILE.py what its mechanism is as JSON. Throws InputError, the
-  /// front end's own sentence, if that is none, or if there is no python3 or no front end.
-  std::string program(const std::string& file, const Tracing& tracing);
-
- private:
-  std::unique_ptr<PrivateFolder> folder_;
-  int traced_ = 0;
-};
+/// The text of a program: what FILE.json holds, and for FILE.py its mechanism as JSON. Throws InputError, the front
+/// end's own sentence, if that is none, or if there is no python3 or no front end.
+std::string program_text(const std::string& file, const Tracing& tracing);
 
 /// Makes find_room() know the files of Python that are words of this command: they are traced where a mechanism's name
 /// goes. A case that names one runs nothing: a user who judges it types the file.

@@ -52,6 +52,10 @@ std::size_t nodes_of(const language::Program& program) {
 /// "2.4e-12", and 0 for what is none at all.
 std::string size_of(double x) { return x == 0 ? "0" : fmt::format("{:.1e}", x); }
 
+std::unique_ptr<const Room> room_in(const std::string& file, const Tracing& tracing) {
+  return language::room_of(language::read_program(program_text(file, tracing), file));
+}
+
 // ---- check
 
 std::string words_of(const language::Law& law) {
@@ -60,8 +64,7 @@ std::string words_of(const language::Law& law) {
 }
 
 int run_check(const Flags& flags, Console& console) {
-  FrontEnd front;
-  const auto found = room_named(front.program(flags.file, flags.tracing), flags.file);
+  const auto found = room_in(flags.file, flags.tracing);
   const Room& room = *found;
   const language::Mechanism& mechanism = language::program_of(room);
   std::vector<language::Law> laws;
@@ -122,22 +125,19 @@ std::string gradient_text(const std::string& text, const std::string& source) {
 
 int run_export(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out, {flags.file});
-  FrontEnd front;
-  const std::string path = front.program(flags.file, flags.tracing), program = read_text(path);
-  file.commit(flags.gradient ? canonical_text(gradient_text(program, path), path + ": its gradients")
-                             : canonical_text(program, path));
+  const std::string program = program_text(flags.file, flags.tracing);
+  file.commit(flags.gradient ? canonical_text(gradient_text(program, flags.file), flags.file + ": its gradients")
+                             : canonical_text(program, flags.file));
   return exit_passed;
 }
 
 // ---- equal
 
 int run_equal(const Flags& flags, Console& console) {
-  FrontEnd front;
-  const std::string first = front.program(flags.file, flags.tracing);
+  const auto program = room_in(flags.file, flags.tracing);
   Tracing of_other = flags.tracing;
   of_other.mechanism.clear(), of_other.settings = flags.other_settings;
-  const auto program = room_named(first, flags.file),
-             form = room_named(front.program(flags.other, of_other), flags.other);
+  const auto form = room_in(flags.other, of_other);
   const CaseSpec spec{.mechanism = std::string(program->name),
                       .shape = shape_from(flags.shape),
                       .precision = Format::fp32,
