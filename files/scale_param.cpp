@@ -5,6 +5,7 @@
 #include "files/input_file.hpp"
 #include "oracles/scalars/decimal.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
 #include "reference/core/parse_number.hpp"
 
 namespace assay {
@@ -40,9 +41,7 @@ void take_scale(const Room& room, Params& params) {
   if (!has_bandwidth || scale == params.end()) return;
   require_domain(!params.contains("bandwidth"), -1,
                  "params: expected scale or bandwidth = 1 / scale, and not both of them");
-  std::string decimal;
-  if (const long* count = std::get_if<long>(&scale->second)) decimal = std::to_string(*count);
-  if (const auto* words = std::get_if<std::string>(&scale->second)) decimal = *words;
+  std::string decimal = word_of(scale->second);
   if (decimal.starts_with('+')) decimal.erase(0, 1);
   // As doubles hold them and their reciprocals: a kernel has to.
   const double x = parse_number<double>(decimal).value_or(0);

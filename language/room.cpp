@@ -305,11 +305,15 @@ Program program_in(const std::string& path) {
   return read_program(front_end(path), path);
 }
 
+Memo<ProgramRoom>& programs() {
+  static Memo<ProgramRoom> known(most_programs);
+  return known;
+}
+
 std::shared_ptr<const ProgramRoom> program_room(std::string_view name) {
-  static Memo<ProgramRoom> programs(most_programs);
   const std::size_t length = program_path(name);
   if (length == 0) return nullptr;
-  return programs.find(std::string(name), [&] {
+  return programs().find(std::string(name), [&] {
     return std::make_shared<const ProgramRoom>(std::string(name), program_in(std::string(name.substr(0, length))));
   });
 }
@@ -325,6 +329,8 @@ std::shared_ptr<const Room> find_program(std::string_view name) {
 }
 
 void trace_with(Traced traced) { front_end = traced; }
+
+void forget_programs() { programs().clear(); }
 
 std::size_t program_path(std::string_view name) {
   for (const std::string_view ending : {std::string_view(".json"), std::string_view(".py")}) {

@@ -16,6 +16,8 @@ namespace assay::language {
 using Traced = std::string (*)(const std::string& file);
 /// From now on find_room() asks it. Without, files of Python are refused.
 void trace_with(Traced traced);
+/// Files of programs are read anew from now on.
+void forget_programs();
 
 /// How many letters of the name are the path of a program; 0 where it names none.
 std::size_t program_path(std::string_view name);

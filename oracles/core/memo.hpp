@@ -25,6 +25,11 @@ class Memo {
     if (auto found = known(name, nullptr)) return found;
     return known(name, make());
   }
+  /// Objects that somebody holds live on.
+  void clear() {
+    const std::lock_guard lock(guard_);
+    known_.clear(), latest_.clear();
+  }
 
  private:
   /// The object of that name, or `made` in its place, which becomes the latest.

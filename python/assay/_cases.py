@@ -22,10 +22,13 @@ def mechanisms():
     return _native.mechanisms()
 
 
-@functools.cache
 def facts_of(mechanism):
     """The facts of a mechanism: its inputs, outputs and settings. Raises InputError for a name that there is none of."""
-    _programs.read(mechanism)
+    return _facts_of(mechanism, _programs.read(mechanism))
+
+
+@functools.cache
+def _facts_of(mechanism, _):
     facts = _native.facts(mechanism + "+arguments" if mechanism in COMPONENTS else mechanism)
     if facts is None:
         raise InputError(f"mechanism: there is no {mechanism}{_near(mechanism, mechanisms())}; there are {', '.join(mechanisms())}")

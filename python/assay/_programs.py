@@ -11,14 +11,28 @@ from ._native import InputError
 named = set()
 
 
+# {file of a program: when it was last changed, as it is known}
+changed = {}
+
+
 def read(mechanism):
-    """Has the file that a name such as "gdn2.py" is read, once. Raises InputError where it is no mechanism."""
-    if not mechanism.endswith(".py") or mechanism in named:
-        return
-    code, _, said = _native.verb(["mechanism", "export", mechanism, "-o", "-"], None)
-    if code:
-        raise InputError(said.strip().splitlines()[-1].removeprefix("assay: "))
-    named.add(mechanism)
+    """Has the file that a name such as "gdn2.py" is read, again where it has changed. Raises InputError where it is no mechanism.
+
+    Returns when it was changed, None where there is none.
+    """
+    if not mechanism.endswith((".py", ".json")):
+        return None
+    now = os.stat(mechanism).st_mtime_ns if os.path.isfile(mechanism) else None
+    if changed.setdefault(mechanism, now) != now:
+        _native.forget_programs()
+        named.discard(mechanism)
+        changed[mechanism] = now
+    if mechanism.endswith(".py") and mechanism not in named:
+        code, _, said = _native.verb(["mechanism", "export", mechanism, "-o", "-"], None)
+        if code:
+            raise InputError(said.strip().splitlines()[-1].removeprefix("assay: "))
+        named.add(mechanism)
+    return now
 
 
 def source_of(case):

@@ -15,6 +15,7 @@
 #include "arguments/registry.hpp"
 #include "files/input_file.hpp"
 #include "judge/contract/contract.hpp"
+#include "language/room.hpp"
 #include "oracles/core/room.hpp"
 #include "python/native/judging.hpp"
 #include "python/native/watched.hpp"
@@ -216,6 +217,7 @@ void define(nb::module_& m) {
     const auto room = find_room(mechanism);
     return room == nullptr ? std::nullopt : std::optional(facts_of(*room));
   });
+  m.def("forget_programs", &language::forget_programs);
   m.def("arguments", [] {
     nb::dict parts;
     for (const arguments::Argument& argument : arguments::all_arguments())

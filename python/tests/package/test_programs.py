@@ -40,6 +40,17 @@ def test_a_program_in_json_has_no_order(tmp_path):
     assert assay.check(case, lambda **x: dict(zip(("o", "final_state", "again"), whole(**x))), arrays="numpy")
 
 
+@pytest.mark.parametrize("ending", ["py", "json"])
+def test_a_file_that_has_changed_is_read_again(tmp_path, ending):
+    path, source = tmp_path / f"mine.{ending}", tmp_path / "source.py"
+    found = []
+    for text in (pathlib.Path(MINE).read_text(), pathlib.Path(MINE).read_text().replace("scale * (q @ S)", "4 * scale * (q @ S)")):
+        source.write_text(text)
+        path.write_bytes(text.encode() if ending == "py" else said("mechanism", "export", str(source), "-o", "-"))
+        found.append(assay.oracle(assay.case(str(path), (1, 5, 2, 8), "fp32", cotangents=False))["o"].hi)
+    assert (found[1] == 4 * found[0]).all() and found[0].any()
+
+
 def test_heads_may_share_keys():
     rng = np.random.default_rng(0)
     inputs = {name: rng.standard_normal((2, 20, 2 if name in "qk" else 4, 16)).astype(np.float32) / 4 for name in "qkv"}
