@@ -2,8 +2,9 @@
 // Problems of programs that no room has, and their gradients beside dual numbers.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "oracles/core/make_room.hpp"
 #include "proptests/language/programs.hpp"
 #include "reference/core/rounding.hpp"
+#include "tools/run/child.hpp"
 #include "tools/run/front_end.hpp"
 
 namespace assay::language {
@@ -19,12 +21,13 @@ inline Program traced(const std::string& file, const Tracing& tracing) {
   return read_program(program_text(file, tracing), file);
 }
 
-/// The program of that name in proptests/language/programs/FILE.py.
+/// The program of that name in proptests/language/programs/FILE.py: a room of a file, as cases name it.
 inline const Room& traced_room(const std::string& file, const std::string& name) {
-  static std::map<std::string, std::unique_ptr<const Room>> known;
-  std::unique_ptr<const Room>& room = known[name];
-  if (room == nullptr) room = room_of(traced(source_dir() + "/proptests/language/programs/" + file, {name, {}}));
-  return *room;
+  static const PrivateFolder folder;
+  const std::string path = (folder.path() / (name + ".json")).string();
+  if (!std::filesystem::exists(path))
+    std::ofstream(path) << program_text(source_dir() + "/proptests/language/programs/" + file, {name, {}});
+  return program_room(path);
 }
 
 /// Numbers between low and high, in the type's axes.
