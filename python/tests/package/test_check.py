@@ -137,6 +137,17 @@ def test_other_bits_when_it_is_run_again_are_a_fault(case):
     assert assay.check(case, drifts, same_bits=False).passed and len(runs) == 3
 
 
+def test_rows_that_nobody_wrote_fail(case):
+    def stale(**x):
+        o, state = delta_rule(**x)
+        found = np.empty_like(o)
+        found[:, :-1] = o[:, :-1]
+        return found, state
+
+    with pytest.raises(assay.Mismatch, match=r"\[8\]"):  # where, or whose bits are others: what lay there decides
+        assay.check(case, stale, why=0.1)
+
+
 def test_memory_that_a_kernel_gets_is_poisoned(case, monkeypatch):
     filled, full = [], np.full
     monkeypatch.setattr(np, "full", lambda size, byte, dtype: filled.append((size, byte, dtype)) or full(size, byte, dtype))
