@@ -363,7 +363,7 @@ Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {
 }
 
 std::string pinned_name(const Room& room) {
-  const std::string name(room.name);
+  std::string name(room.name);
   if (!room.is_program() || program_path(name) < name.size()) return name;
   return name + '@' + program_of(room).program.digest();
 }

@@ -367,17 +367,16 @@ struct RoomFunctions {
       return found;
     };
     const Tier tier = options.tier.value_or(Tier::ball);
+    const int words = words_of(tier);
+    const auto found = words > 0 ? narrow_words(binding, parts, {words, 1}) : std::nullopt;
     Decimals result;
-    if (tier == Tier::ball)
+    if (found && !detail::has_open_count(*found))
+      result = detail::word_decimals(*found, options.digits);
+    else if (words > 0 || tier == Tier::ball)
       result = proven(answer_in, parts, options.digits);
-    else if (words_of(tier) == 0)
+    else
       result = detail::with_scalar(
           tier, [&]<class S>(const S& x) { return detail::printed(answer_in(x, parts), options.digits); });
-    else if (const auto found = narrow_words(binding, parts, {words_of(tier), 1});
-             found && !detail::has_open_count(*found))
-      result = detail::word_decimals(*found, options.digits);
-    else
-      result = proven(answer_in, parts, options.digits);
     detail::count_empty_rows(result);
     return result;
   }

@@ -78,20 +78,21 @@ struct Sized {
     const double of_factors = larger(larger(a.size * right, left * b.size), std::fabs(v));
     const bool cancelled = a.has_cancelled() && b.has_cancelled();
     const double largest = cancelled ? both : larger(both / capacity, of_factors);
-    const double noise = noise_of(a, cancelled ? b.size : right, b, cancelled ? a.size : left, cancelled ? both : v);
+    const double its_noise =
+        noise_of(a, cancelled ? b.size : right, b, cancelled ? a.size : left, cancelled ? both : v);
     const double terms = a.total * b.total;
-    const double factor = larger(larger(left, right), larger(a.factor, b.factor));
-    return kept({v, largest, noise, terms, terms == 0 ? infinite : a.unit * b.unit,
-                 a.total * b.rest + a.rest * b.total + a.rest * b.rest, factor});
+    const double its_factor = larger(larger(left, right), larger(a.factor, b.factor));
+    return kept({v, largest, its_noise, terms, terms == 0 ? infinite : a.unit * b.unit,
+                 a.total * b.rest + a.rest * b.total + a.rest * b.rest, its_factor});
   }
   friend Sized operator/(const Sized& a, const Sized& b) {
     const double v = a.value / b.value, by = std::fabs(b.value);
     if (a.nothing()) return {v, 0, 0, 0, infinite, 0};
-    const double noise = noise_of(a, 1 / by, b, v / by, v);
+    const double its_noise = noise_of(a, 1 / by, b, v / by, v);
     const double largest = larger(larger(a.size / by, std::fabs(v) * b.size / by), std::fabs(v));
     if (!b.is_power_of_two())
-      return {v, largest, noise, 0, infinite, larger(largest, (a.total + a.rest) / by), a.factor};
-    return kept({v, largest, noise, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by, a.factor});
+      return {v, largest, its_noise, 0, infinite, larger(largest, (a.total + a.rest) / by), a.factor};
+    return kept({v, largest, its_noise, a.total / by, a.unit / by, (a.rest + a.total * b.rest / by) / by, a.factor});
   }
 
   // Whole lines at once: what the loops of reference/errors/lines.hpp do, to the bit.

@@ -202,7 +202,7 @@ std::function<int(Console&)> add(CLI::App& app) {
   CLI::App* equal = app.add_subcommand(
       "equal", "bound, proven, how far two programs are apart: a recurrence and a kernel's algorithm");
   add_file(*equal, *flags);
-  equal->add_option("form", flags->other, "the other program; its sequences may come in chunks, \"N 16 K\" for \"T K\"")
+  equal->add_option("form", flags->other, R"(the other program; its sequences may come in chunks, "N 16 K" for "T K")")
       ->required();
   equal
       ->add_option("--form-set", flags->other_settings,
