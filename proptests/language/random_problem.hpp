@@ -2,7 +2,6 @@
 // Problems of programs that no room has, and their gradients beside dual numbers.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -24,10 +23,14 @@ inline Program traced(const std::string& file, const Tracing& tracing) {
 /// The program of that name in proptests/language/programs/FILE.py: a room of a file, as cases name it.
 inline const Room& traced_room(const std::string& file, const std::string& name) {
   static const PrivateFolder folder;
-  const std::string path = (folder.path() / (name + ".json")).string();
-  if (!std::filesystem::exists(path))
+  static std::map<std::string, const Room*> known;
+  const Room*& room = known[name];
+  if (room == nullptr) {
+    const std::string path = (folder.path() / (name + ".json")).string();
     std::ofstream(path) << program_text(source_dir() + "/proptests/language/programs/" + file, {name, {}});
-  return program_room(path);
+    room = &program_room(path);
+  }
+  return *room;
 }
 
 /// Numbers between low and high, in the type's axes.

@@ -7,12 +7,8 @@ from . import _native
 from ._native import InputError
 
 
-# Files that somebody has named. A case file may name any, and none is run for that.
-named = set()
-
-
-# {file of a program: when it was last changed, as it is known}
-changed = {}
+# {file that somebody has named: when it was last changed, as it is known}. A case file may name any, and none is run for that.
+named = {}
 
 
 def read(mechanism):
@@ -23,22 +19,22 @@ def read(mechanism):
     if not mechanism.endswith((".py", ".json")):
         return None
     now = os.stat(mechanism).st_mtime_ns if os.path.isfile(mechanism) else None
-    if changed.setdefault(mechanism, now) != now:
+    if mechanism in named and named[mechanism] == now:
+        return now
+    if mechanism in named:
         _native.forget_programs()
-        named.discard(mechanism)
-        changed[mechanism] = now
-    if mechanism.endswith(".py") and mechanism not in named:
+    if mechanism.endswith(".py"):
         code, _, said = _native.verb(["mechanism", "export", mechanism, "-o", "-"], None)
         if code:
             raise InputError(said.strip().splitlines()[-1].removeprefix("assay: "))
-        named.add(mechanism)
+    named[mechanism] = now
     return now
 
 
 def source_of(case):
     """The function behind a case's mechanism, as assay.language has it; None where that is no file of Python, or has changed since."""
     path, digest = re.fullmatch(r"(.*?)(?:(?<=\.py)@(\w+))?", case.mechanism, re.DOTALL).groups("")
-    return traced(path, os.stat(path).st_mtime_ns, digest) if path in named and os.path.isfile(path) else None
+    return traced(path, os.stat(path).st_mtime_ns, digest) if path.endswith(".py") and path in named and os.path.isfile(path) else None
 
 
 @functools.lru_cache(64)

@@ -227,14 +227,18 @@ class ChosenBlocks:
         p = np.where(reads, np.exp(s), 0)
         return (p @ v / p.sum(-1, keepdims=True)).astype(BF16)
 
-    scores = lambda self, means, count: means
-    order = lambda self, score: np.argsort(-score, -1, kind="stable")
+    def scores(self, means, count):
+        return means
+
+    def order(self, score):
+        return np.argsort(-score, -1, kind="stable")
 
 
 class ChosenBlocksBackwards(ChosenBlocks):
     """Of equal blocks the last."""
 
-    order = lambda self, score: score.shape[-1] - 1 - np.argsort(-score[..., ::-1], -1, kind="stable")
+    def order(self, score):
+        return score.shape[-1] - 1 - np.argsort(-score[..., ::-1], -1, kind="stable")
 
 
 class ChosenBlocksWrong(ChosenBlocks):
@@ -246,19 +250,22 @@ class ChosenBlocksWrong(ChosenBlocks):
 class ChosenBlocksPast(ChosenBlocks):
     """The query's own block is no candidate, and leaves its place to another."""
 
-    scores = lambda self, means, count: np.where(np.arange(count.shape[-1]) < self.t[:, None] // self.size, means, -np.inf)
+    def scores(self, means, count):
+        return np.where(np.arange(count.shape[-1]) < self.t[:, None] // self.size, means, -np.inf)
 
 
 class ChosenBlocksSum(ChosenBlocks):
     """Sums in place of means: blocks that are not whole are scored too low, or too high."""
 
-    scores = lambda self, means, count: means * count
+    def scores(self, means, count):
+        return means * count
 
 
 class ChosenBlocksRounded(ChosenBlocks):
     """Scores are rounded before they are compared."""
 
-    scores = lambda self, means, count: means.astype(BF16).astype(np.float32)
+    def scores(self, means, count):
+        return means.astype(BF16).astype(np.float32)
 
 
 class ChosenBlocksNarrow(ChosenBlocks):
