@@ -159,14 +159,23 @@ std::optional<std::string> Cache::find(const std::string& what) {
 
 void Cache::keep(const std::string& what, std::string_view bytes) {
   if (folder_.empty() || bytes.size() + digest_length > bound_) return;
+  const std::filesystem::path path = file_of(what);
   try {
-    NewFile file(file_of(what), NewFile::Access::owner);
+    NewFile file(path, NewFile::Access::owner);
     file.stream() << bytes << Sha256().update(what).update(bytes).hex();
     file.commit();
   } catch (const InputError&) {  // a full or read-only disk: the next time it is computed again
     return;
   }
-  trim();
+  if (is_turn_to_trim(path, bytes.size())) trim();
+}
+
+// Listing a full folder takes half a second, many times a small check: it is done for about every 1,024th of the bound
+// that is stored. A file's name is a digest, so its first digits are a random number.
+bool Cache::is_turn_to_trim(const std::filesystem::path& path, std::size_t size) const {
+  constexpr double parts = 1024;
+  const double chance = static_cast<double>(std::stoul(path.filename().string().substr(0, 8), nullptr, 16)) * 0x1p-32;
+  return chance * static_cast<double>(bound_) < parts * static_cast<double>(size);
 }
 
 void Cache::trim() {

@@ -15,7 +15,8 @@
 
 namespace assay {
 
-/// All files together, unless ASSAY_CACHE_MB says another number of megabytes; the oldest go first.
+/// All files together, and a 1,024th more in the mean, unless ASSAY_CACHE_MB says another number of megabytes; the
+/// oldest go first.
 inline constexpr std::uintmax_t cache_bound = std::uintmax_t{1} << 30;
 
 /// Keeps bytes by the digest of what they were computed from and of this very program and its libraries. Whatever is
@@ -41,6 +42,7 @@ class Cache {
 
  private:
   std::filesystem::path file_of(const std::string& what) const;
+  bool is_turn_to_trim(const std::filesystem::path& path, std::size_t size) const;
   void trim();
 
   std::filesystem::path folder_;

@@ -107,6 +107,16 @@ TEST_F(CacheFiles, stays_within_its_bound) {
   EXPECT_EQ(reader().find("d"), bytes);
 }
 
+/// Not each small file makes room, but after 200 a thousandth of the bound was stored ten times over.
+TEST_F(CacheFiles, small_files_make_room_now_and_then) {
+  constexpr std::uintmax_t bound = 2'000'000;
+  reader(bound).keep("large", std::string(bound - 1000, 'x'));
+  Cache small = reader(bound);
+  for (int i = 0; i < 200; ++i) small.keep(std::to_string(i), std::string(100, 'x'));
+  EXPECT_EQ(small.dropped(), 1);
+  EXPECT_EQ(reader(bound).find("large"), std::nullopt);
+}
+
 /// What is soon computed again takes no room, once it is large.
 TEST_F(CacheFiles, keeps_no_large_file_of_what_is_soon_computed) {
   Cache cache(kept());
