@@ -11,201 +11,123 @@
 namespace assay::hypotheses {
 namespace {
 
-/// The term that is made otherwise. The error is v - S^T k, of which A k and the chunk's state give the two parts.
-enum class Slip {
-  none,
-  first_gate,
-  late_gate,
-  pairs_undecayed,
-  first_write_unseen,
-  first_state_unseen,
-  A_undecayed,
-  A_without_beta,
-  A_added,
-  A_missing,
-  A_once,
-  error_undecayed,
-  error_stale,
-  error_without_beta,
-  error_missing,
-  all_stale,
-  tail_undecayed,
-  tail_decayed_again,
-  last_write_lost,
-  state_overwritten,
-  restarted,
-  A_beta_twice,
-  A_beta_of_columns,
-  A_with_diagonal,
-  A_half_channels,
-  A_in_blocks,
-  read_unsolved,
-  pairs_half_channels,
-  pairs_in_blocks,
-  read_half_columns,
-  read_next_state,
-  sums_run_on,
-  end_in_base_2,
-  end_of_first_gate,
-  end_beyond_tail,
-  writes_half_channels,
-  pairs_ahead,
-  pairs_in_base_2,
-  pairs_decayed_twice,
-  read_in_base_2,
-  read_decayed_twice,
-  A_late_gate,
-  A_three_terms,
-  A_four_terms,
-  A_eight_terms,
-  beta_unsolved,
-  error_late_gate,
-  error_added,
-  error_value_without_beta,
-  tail_of_values,
-  tail_from_start,
-  end_twice,
-  pairs_own_gate,
-  first_write_lost,
-  error_of_first_state,
-  pairs_uncorrected,
-  tail_uncorrected,
-  A_halves_apart,
-  A_halves_added,
-  pairs_halves_apart,
-  error_beta_twice
-};
-
 /// Blocks of a chunk in which products are often made apart.
 constexpr std::size_t block = 16;
 
-struct Told {
-  Slip slip;
-  const char *what, *mend;
-  bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
-  Counted counted = Counted::by_suites;
-};
+/// The term that is made otherwise. The error is v - S^T k, of which A k and the chunk's state give the two parts.
 constexpr Told slips[] = {
-    {Slip::first_gate, "the decay of each chunk's first token lost", "sums of log decays begin with the first token's",
+    {"first_gate", "", "the decay of each chunk's first token lost", "sums of log decays begin with the first token's",
      true},
-    {Slip::late_gate, "what o reads from the chunk's state decayed by one token too few",
+    {"late_gate", "", "what o reads from the chunk's state decayed by one token too few",
      "multiply it by the decay from the chunk's start to the token, its own included", true},
-    {Slip::pairs_undecayed, "what tokens of the same chunk add to o not decayed",
+    {"pairs_undecayed", "", "what tokens of the same chunk add to o not decayed",
      "multiply q_i k_j by the decay from token j to token i", true},
-    {Slip::first_write_unseen, "the first row of each chunk without its own write", "a token reads its own write"},
-    {Slip::first_state_unseen, "the first row of each chunk without what it reads from the state",
+    {"first_write_unseen", "", "the first row of each chunk without its own write", "a token reads its own write"},
+    {"first_state_unseen", "", "the first row of each chunk without what it reads from the state",
      "add the state's part to every row"},
-    {Slip::A_undecayed, "the products of keys (A) not decayed", "multiply k_i k_j by the decay from token j to token i",
+    {"A_undecayed", "", "the products of keys (A) not decayed", "multiply k_i k_j by the decay from token j to token i",
      true, true},
-    {Slip::A_without_beta, "the products of keys (A) without beta", "multiply row i of A by beta_i", false, true},
-    {Slip::A_added, "the products of keys (A) with the wrong sign (I - A for I + A)", "solve with I + A", false, true},
-    {Slip::A_missing, "the products of keys (A) missing: the error knows no other token of the chunk",
+    {"A_without_beta", "", "the products of keys (A) without beta", "multiply row i of A by beta_i", false, true},
+    {"A_added", "", "the products of keys (A) with the wrong sign (I - A for I + A)", "solve with I + A", false, true},
+    {"A_missing", "", "the products of keys (A) missing: the error knows no other token of the chunk",
      "solve with I + A", false, true},
-    {Slip::A_once, "I - A for the inverse of I + A", "solve with I + A, or add the further powers", false, true},
-    {Slip::error_undecayed, "what the error reads from the chunk's state not decayed",
+    {"A_once", "", "I - A for the inverse of I + A", "solve with I + A, or add the further powers", false, true},
+    {"error_undecayed", "", "what the error reads from the chunk's state not decayed",
      "multiply it by the decay from the chunk's start to the token", true, true},
-    {Slip::error_stale, "the error reading the state of the chunk before its own",
+    {"error_stale", "", "the error reading the state of the chunk before its own",
      "read the state that the chunk starts with", false, true},
-    {Slip::error_without_beta, "what the error reads from the chunk's state without beta",
+    {"error_without_beta", "", "what the error reads from the chunk's state without beta",
      "multiply v - S^T k by beta, both terms", false, true},
-    {Slip::error_missing, "what the error reads from the chunk's state missing", "subtract S^T k", false, true},
-    {Slip::all_stale, "error and o reading the state of the chunk before their own",
+    {"error_missing", "", "what the error reads from the chunk's state missing", "subtract S^T k", false, true},
+    {"all_stale", "", "error and o reading the state of the chunk before their own",
      "read the state that the chunk starts with", false, true},
-    {Slip::tail_undecayed, "a chunk's writes not decayed to its end before they join the state",
+    {"tail_undecayed", "", "a chunk's writes not decayed to its end before they join the state",
      "multiply k_j by the decay from token j to the chunk's end", true},
-    {Slip::tail_decayed_again, "a chunk's writes decayed by their own gates too before they join the state",
+    {"tail_decayed_again", "", "a chunk's writes decayed by their own gates too before they join the state",
      "the decay of a write begins with the next token", true},
-    {Slip::last_write_lost, "the last write of each chunk missing from the state", "add the writes of all its tokens"},
-    {Slip::state_overwritten, "the state overwritten by each chunk's writes", "add them to the decayed state"},
-    {Slip::restarted, "every chunk starting from initial_state", "carry the state from chunk to chunk"},
-    {Slip::A_beta_twice, "the products of keys (A) with beta twice", "multiply row i of A by beta_i, once", false,
+    {"last_write_lost", "", "the last write of each chunk missing from the state", "add the writes of all its tokens"},
+    {"state_overwritten", "", "the state overwritten by each chunk's writes", "add them to the decayed state"},
+    {"restarted", "", "every chunk starting from initial_state", "carry the state from chunk to chunk"},
+    {"A_beta_twice", "", "the products of keys (A) with beta twice", "multiply row i of A by beta_i, once", false,
      true},
-    {Slip::A_beta_of_columns, "the products of keys (A) with beta of their column",
+    {"A_beta_of_columns", "", "the products of keys (A) with beta of their column",
      "multiply row i of A by beta_i, not column j by beta_j", false, true},
-    {Slip::A_with_diagonal, "the products of keys (A) with their diagonal",
+    {"A_with_diagonal", "", "the products of keys (A) with their diagonal",
      "a token's error reads earlier writes, j < i", false, true},
-    {Slip::A_half_channels, "the products of keys (A) over the first half of the key dimensions alone",
+    {"A_half_channels", "", "the products of keys (A) over the first half of the key dimensions alone",
      "add up all blocks of them", false, true},
-    {Slip::A_in_blocks, "the inverse of I + A within blocks of 16 tokens alone",
+    {"A_in_blocks", "", "the inverse of I + A within blocks of 16 tokens alone",
      "the blocks below the diagonal have one, too", false, true},
-    {Slip::read_unsolved, "what the error reads from the chunk's state not taken through the triangular system",
+    {"read_unsolved", "", "what the error reads from the chunk's state not taken through the triangular system",
      "solve for both terms of v - S^T k", false, true},
-    {Slip::pairs_half_channels, "scores within a chunk over the first half of the key dimensions alone",
+    {"pairs_half_channels", "", "scores within a chunk over the first half of the key dimensions alone",
      "add up all blocks of them"},
-    {Slip::pairs_in_blocks, "scores within a chunk missing between blocks of 16 tokens",
+    {"pairs_in_blocks", "", "scores within a chunk missing between blocks of 16 tokens",
      "add those below the blocks of the diagonal"},
-    {Slip::read_half_columns, "the second half of the value dimensions read from the first half of the chunk's state",
+    {"read_half_columns", "", "the second half of the value dimensions read from the first half of the chunk's state",
      "each block of the values has its own block of the state"},
-    {Slip::read_next_state, "o reading the state after its chunk", "read the state that the chunk starts with"},
-    {Slip::sums_run_on, "sums of log decays not begun anew in each chunk", "a chunk's sums begin with its first token",
+    {"read_next_state", "", "o reading the state after its chunk", "read the state that the chunk starts with"},
+    {"sums_run_on", "", "sums of log decays not begun anew in each chunk", "a chunk's sums begin with its first token",
      true},
-    {Slip::end_in_base_2, "the state decayed by 2^g, not e^g, from chunk to chunk",
+    {"end_in_base_2", "", "the state decayed by 2^g, not e^g, from chunk to chunk",
      "multiply the sum by log2 e before exp2, or call exp", true},
-    {Slip::end_of_first_gate, "the state decayed by each chunk's first gate alone",
+    {"end_of_first_gate", "", "the state decayed by each chunk's first gate alone",
      "multiply it by the decay of the whole chunk", true},
-    {Slip::end_beyond_tail, "the last chunk's decay read past its last token (0 of a row that is not there)",
+    {"end_beyond_tail", "", "the last chunk's decay read past its last token (0 of a row that is not there)",
      "its end is the last token, not the last row of the tile", true},
-    {Slip::writes_half_channels, "the second half of the key dimensions of the state without the chunk's writes",
+    {"writes_half_channels", "", "the second half of the key dimensions of the state without the chunk's writes",
      "add the writes to every block of them"},
-    {Slip::pairs_ahead, "scores within a chunk that see the next token (a mask of j <= i + 1)",
+    {"pairs_ahead", "", "scores within a chunk that see the next token (a mask of j <= i + 1)",
      "a token reads writes j <= i", false, false, Counted::no},
-    {Slip::pairs_in_base_2, "scores within a chunk decayed by 2^g, not e^g",
+    {"pairs_in_base_2", "", "scores within a chunk decayed by 2^g, not e^g",
      "multiply the sums by log2 e before exp2, or call exp", true, false, Counted::no},
-    {Slip::pairs_decayed_twice, "scores within a chunk decayed twice",
+    {"pairs_decayed_twice", "", "scores within a chunk decayed twice",
      "multiply q_i k_j by the decay from token j to token i, once", true, false, Counted::no},
-    {Slip::read_in_base_2, "what o reads from the chunk's state decayed by 2^g, not e^g",
+    {"read_in_base_2", "", "what o reads from the chunk's state decayed by 2^g, not e^g",
      "multiply the sums by log2 e before exp2, or call exp", true, false, Counted::no},
-    {Slip::read_decayed_twice, "what o reads from the chunk's state decayed twice",
+    {"read_decayed_twice", "", "what o reads from the chunk's state decayed twice",
      "multiply it by the decay from the chunk's start to the token, once", true, false, Counted::no},
-    {Slip::A_late_gate, "the products of keys (A) without the gate of their row's token",
+    {"A_late_gate", "", "the products of keys (A) without the gate of their row's token",
      "multiply k_i k_j by the decay from token j to token i, its own included", true, true, Counted::no},
-    {Slip::A_three_terms, "three terms of a power series (I - A + A^2) for the inverse of I + A",
+    {"A_three_terms", "", "three terms of a power series (I - A + A^2) for the inverse of I + A",
      "solve with I + A, or add the further powers", false, true, Counted::no},
-    {Slip::A_four_terms, "four terms of a power series for the inverse of I + A",
+    {"A_four_terms", "", "four terms of a power series for the inverse of I + A",
      "solve with I + A, or add the further powers", false, true, Counted::no},
-    {Slip::A_eight_terms, "eight terms of a power series for the inverse of I + A",
+    {"A_eight_terms", "", "eight terms of a power series for the inverse of I + A",
      "solve with I + A, or add the further powers", false, true, Counted::no},
-    {Slip::beta_unsolved, "beta multiplied in behind the triangular system, not before it",
+    {"beta_unsolved", "", "beta multiplied in behind the triangular system, not before it",
      "solve for beta (v - S^T k)", false, true, Counted::no},
-    {Slip::error_late_gate, "what the error reads from the chunk's state decayed by one token too few",
+    {"error_late_gate", "", "what the error reads from the chunk's state decayed by one token too few",
      "multiply it by the decay from the chunk's start to the token, its own included", true, true, Counted::no},
-    {Slip::error_added, "what the error reads from the chunk's state added, not subtracted", "the error is v - S^T k",
+    {"error_added", "", "what the error reads from the chunk's state added, not subtracted", "the error is v - S^T k",
      false, true, Counted::no},
-    {Slip::error_value_without_beta, "v without beta in the error (v - beta S^T k)",
+    {"error_value_without_beta", "", "v without beta in the error (v - beta S^T k)",
      "multiply v - S^T k by beta, both terms", false, true, Counted::no},
-    {Slip::tail_of_values, "a chunk's writes without their error correction when they join the state",
+    {"tail_of_values", "", "a chunk's writes without their error correction when they join the state",
      "write what the triangular system has solved", false, true, Counted::no},
-    {Slip::tail_from_start, "a chunk's writes decayed from its start, not to its end, before they join the state",
+    {"tail_from_start", "", "a chunk's writes decayed from its start, not to its end, before they join the state",
      "multiply k_j by the decay from token j to the chunk's end", true, false, Counted::no},
-    {Slip::end_twice, "the state decayed twice from chunk to chunk",
+    {"end_twice", "", "the state decayed twice from chunk to chunk",
      "multiply it by the decay of the whole chunk, once", true, false, Counted::no},
-    {Slip::pairs_own_gate, "scores within a chunk decayed by the writing token's own gate, too",
+    {"pairs_own_gate", "", "scores within a chunk decayed by the writing token's own gate, too",
      "the decay of a write begins with the next token", true, false, Counted::no},
-    {Slip::first_write_lost, "the first write of each chunk missing from the state", "add the writes of all its tokens",
+    {"first_write_lost", "", "the first write of each chunk missing from the state", "add the writes of all its tokens",
      false, false, Counted::no},
-    {Slip::error_of_first_state, "the error of every chunk reading initial_state",
+    {"error_of_first_state", "", "the error of every chunk reading initial_state",
      "read the state that the chunk starts with", false, true, Counted::no},
-    {Slip::pairs_uncorrected, "o adding writes of its chunk that the state has not corrected (u for u - w S)",
+    {"pairs_uncorrected", "", "o adding writes of its chunk that the state has not corrected (u for u - w S)",
      "add what is written, u - w S", false, true, Counted::no},
-    {Slip::tail_uncorrected, "a chunk's writes joining the state without what the state corrects (u for u - w S)",
+    {"tail_uncorrected", "", "a chunk's writes joining the state without what the state corrects (u for u - w S)",
      "write u - w S", false, true, Counted::no},
-    {Slip::A_halves_apart, "the inverse of I + A within the halves of a chunk alone",
+    {"A_halves_apart", "", "the inverse of I + A within the halves of a chunk alone",
      "the block below the diagonal is -T22 A21 T11", false, true, Counted::no},
-    {Slip::A_halves_added, "the inverse of I + A with the wrong sign between the halves of a chunk",
+    {"A_halves_added", "", "the inverse of I + A with the wrong sign between the halves of a chunk",
      "the block below the diagonal is -T22 A21 T11", false, true, Counted::no},
-    {Slip::pairs_halves_apart, "scores within a chunk missing between its halves", "add the block below the diagonal",
+    {"pairs_halves_apart", "", "scores within a chunk missing between its halves", "add the block below the diagonal",
      false, false, Counted::no},
-    {Slip::error_beta_twice, "what the error reads from the chunk's state with beta twice",
+    {"error_beta_twice", "", "what the error reads from the chunk's state with beta twice",
      "multiply v - S^T k by beta, once", false, true, Counted::no},
 };
-/// How many terms of the power series of (I + A)^-1 such a kernel adds up; 0: it solves.
-std::size_t terms_of(Slip slip) {
-  return slip == Slip::A_once          ? 2
-         : slip == Slip::A_three_terms ? 3
-         : slip == Slip::A_four_terms  ? 4
-         : slip == Slip::A_eight_terms ? 8
-                                       : 0;
-}
 
 /// The parameters of the recurrence besides its tensors.
 struct Form {
@@ -239,7 +161,7 @@ void add(std::span<double> to, double factor, std::span<const double> x) {
 class Walk {
  public:
   /// `tail`: only the last, partial chunk has the mistake.
-  Walk(const Scene& scene, const Form& form, Slip slip, bool tail)
+  Walk(const Scene& scene, const Form& form, const Told* slip, bool tail)
       : form_(form),
         slip_(slip),
         tail_(tail),
@@ -259,16 +181,16 @@ class Walk {
     state_.assign(first, first + K * V), before_ = first_ = state_, half_ = size / 2;
     for (std::size_t t = 0; t < tokens(); t += size) {
       there_ = !tail_ || t + size > tokens();
-      if (is(Slip::restarted)) state_.assign(first, first + K * V);
-      if (t == 0 || !is(Slip::sums_run_on)) since_.assign(K, 1.0);
+      if (is("restarted")) state_.assign(first, first + K * V);
+      if (t == 0 || !is("sums_run_on")) since_.assign(K, 1.0);
       raw_.clear(), faded_.clear(), paired_.clear(), writes_.clear(), solved_.clear(), given_.clear(), decays_.clear();
       alone_.clear();
-      rounds_.assign(there_ ? terms_of(slip_) : 0, {});
+      rounds_.assign(terms(), {});
       const std::size_t stop = std::min(t + size, tokens());
       for (std::size_t i = t; i < stop; ++i) token(h, i, i == t, {o + i * V, V});
-      for (std::size_t i = t; i + 1 < stop && is(Slip::pairs_ahead); ++i) see_next(h, i, i - t, {o + i * V, V});
+      for (std::size_t i = t; i + 1 < stop && is("pairs_ahead"); ++i) see_next(h, i, i - t, {o + i * V, V});
       close(h, t, stop, stop - t < size);
-      for (std::size_t i = t; i < stop && is(Slip::read_next_state); ++i)
+      for (std::size_t i = t; i < stop && is("read_next_state"); ++i)
         for (const auto& [state, sign] : {std::pair{&state_, 1.0}, std::pair{&before_, -1.0}})
           add({o + i * V, V}, sign * form_.scale, read(*state, q.at(h, i), &decays_[i - t]));
     }
@@ -276,7 +198,11 @@ class Walk {
   }
 
  private:
-  bool is(Slip slip) const { return slip_ == slip && there_; }
+  bool is(RowOf<slips> row) const { return slip_ == row.told && there_; }
+  /// How many terms of the power series of (I + A)^-1 the kernel adds up; 0: it solves.
+  std::size_t terms() const {
+    return is("A_once") ? 2 : is("A_three_terms") ? 3 : is("A_four_terms") ? 4 : is("A_eight_terms") ? 8 : 0;
+  }
 
   /// S^T (x times `decay`), of the state that the chunk starts with or the one before.
   Values read(const Values& state, std::span<const double> x, const Values* decay) const {
@@ -292,36 +218,34 @@ class Walk {
 
   void fade(std::size_t h, std::size_t t, bool first) {
     earlier_ = since_;
-    if (is(Slip::A_late_gate)) late_ = faded_;
-    if (first && is(Slip::first_gate)) return;
+    if (is("A_late_gate")) late_ = faded_;
+    if (first && is("first_gate")) return;
     for (std::size_t i = 0; i < since_.size(); ++i) {
       const double a = gate(h, t, i);
       since_[i] *= a;
       for (Values& key : faded_) key[i] *= a;
       if (paired_.empty()) continue;
-      const double other = is(Slip::pairs_in_base_2)  ? std::pow(a, std::numbers::ln2)
-                           : is(Slip::pairs_own_gate) ? a
-                                                      : a * a;
+      const double other = is("pairs_in_base_2") ? std::pow(a, std::numbers::ln2) : is("pairs_own_gate") ? a : a * a;
       for (Values& key : paired_) key[i] *= other;
     }
   }
 
   /// The keys of earlier tokens as A has them.
   const std::vector<Values>& keys_of_A() const {
-    if (is(Slip::A_undecayed)) return raw_;
-    return is(Slip::A_late_gate) && !form_.undecayed_error ? late_ : faded_;
+    if (is("A_undecayed")) return raw_;
+    return is("A_late_gate") && !form_.undecayed_error ? late_ : faded_;
   }
   /// u less row t of A times `of`, which has a row for every earlier token of the chunk.
   void subtract_pairs(Values& u, std::size_t h, std::size_t t, const std::vector<Values>& of) const {
     const std::size_t own = writes_.size();
     const auto key = p.at(h, t);
-    const std::size_t channels = is(Slip::A_half_channels) ? key.size() / 2 : key.size();
+    const std::size_t channels = is("A_half_channels") ? key.size() / 2 : key.size();
     const std::vector<Values>& keys = keys_of_A();
-    for (std::size_t j = is(Slip::A_in_blocks) ? own / block * block : 0; j < own; ++j) {
+    for (std::size_t j = is("A_in_blocks") ? own / block * block : 0; j < own; ++j) {
       const std::span<const double> other = keys[j];
       const bool across = j < half_ && own >= half_;
-      if (across && is(Slip::A_halves_apart)) continue;
-      const double sign = across && is(Slip::A_halves_added) ? 1 : -1;
+      if (across && is("A_halves_apart")) continue;
+      const double sign = across && is("A_halves_added") ? 1 : -1;
       add(u, sign * weight_of_pair(b.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)),
           of[j]);
     }
@@ -334,55 +258,53 @@ class Walk {
     if (b.array == nullptr) return u;
     const double beta = b.at(h, t)[0];
     const auto key = p.at(h, t);
-    const Values& from = is(Slip::error_stale) || is(Slip::all_stale) ? before_
-                         : is(Slip::error_of_first_state)             ? first_
-                                                                      : state_;
-    if (!is(Slip::error_value_without_beta) && !is(Slip::beta_unsolved))
+    const Values& from = is("error_stale") || is("all_stale") ? before_ : is("error_of_first_state") ? first_ : state_;
+    if (!is("error_value_without_beta") && !is("beta_unsolved"))
       for (double& x : u) x *= beta;
     given_.push_back(u);
     const Values predicted = read(from, key,
-                                  is(Slip::error_undecayed)   ? nullptr
-                                  : is(Slip::error_late_gate) ? &earlier_
-                                                              : &since_);
-    if (is(Slip::pairs_uncorrected) || is(Slip::tail_uncorrected)) {
+                                  is("error_undecayed")   ? nullptr
+                                  : is("error_late_gate") ? &earlier_
+                                                          : &since_);
+    if (is("pairs_uncorrected") || is("tail_uncorrected")) {
       Values v_alone = u;
       subtract_pairs(v_alone, h, t, alone_);
       alone_.push_back(std::move(v_alone));
     }
-    if (!is(Slip::read_unsolved)) add(u, -weight_of_state(beta), predicted);
+    if (!is("read_unsolved")) add(u, -weight_of_state(beta), predicted);
     for (std::size_t n = 0; n < rounds_.size(); ++n) {  // term by term
       Values next = n == 0 ? u : rounds_[0].back();
       if (n > 0) subtract_pairs(next, h, t, rounds_[n - 1]);
       rounds_[n].push_back(std::move(next));
     }
     if (rounds_.empty())
-      subtract_pairs(u, h, t, is(Slip::read_unsolved) || is(Slip::beta_unsolved) ? solved_ : writes_);
+      subtract_pairs(u, h, t, is("read_unsolved") || is("beta_unsolved") ? solved_ : writes_);
     else
       u = rounds_.back().back();
-    if (is(Slip::A_with_diagonal))
+    if (is("A_with_diagonal"))
       for (double& x : u) x /= 1 + beta * dot(key, k.at(h, t));
     solved_.push_back(u);
-    if (is(Slip::read_unsolved)) add(u, -beta, predicted);
-    if (is(Slip::beta_unsolved))
+    if (is("read_unsolved")) add(u, -beta, predicted);
+    if (is("beta_unsolved"))
       for (double& x : u) x *= beta;
     return u;
   }
 
   /// The factor of the part of the error that the state gives.
   double weight_of_state(double beta) const {
-    if (is(Slip::error_missing)) return 0;
-    if (is(Slip::error_without_beta) || is(Slip::beta_unsolved)) return 1;
-    if (is(Slip::error_beta_twice)) return beta * beta;
-    return is(Slip::error_added) ? -beta : beta;
+    if (is("error_missing")) return 0;
+    if (is("error_without_beta") || is("beta_unsolved")) return 1;
+    if (is("error_beta_twice")) return beta * beta;
+    return is("error_added") ? -beta : beta;
   }
 
   /// The factor of k_i k_j in A: beta of token i.
   double weight_of_pair(double beta, std::size_t h, std::size_t other) const {
-    if (is(Slip::A_missing)) return 0;
-    if (is(Slip::A_without_beta)) return 1;
-    if (is(Slip::A_added)) return -beta;
-    if (is(Slip::A_beta_twice)) return beta * beta;
-    return is(Slip::A_beta_of_columns) ? b.at(h, other)[0] : beta;
+    if (is("A_missing")) return 0;
+    if (is("A_without_beta")) return 1;
+    if (is("A_added")) return -beta;
+    if (is("A_beta_twice")) return beta * beta;
+    return is("A_beta_of_columns") ? b.at(h, other)[0] : beta;
   }
 
   void token(std::size_t h, std::size_t t, bool first, std::span<double> o) {
@@ -392,32 +314,32 @@ class Walk {
     if (!form_.undecayed_error) u = error(h, t);
     const auto key = k.at(h, t), query = q.at(h, t);
     raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
-    const bool apart = is(Slip::pairs_in_base_2) || is(Slip::pairs_decayed_twice) || is(Slip::pairs_own_gate);
+    const bool apart = is("pairs_in_base_2") || is("pairs_decayed_twice") || is("pairs_own_gate");
     if (apart) paired_.push_back(raw_.back());
-    for (std::size_t i = 0; i < since_.size() && is(Slip::pairs_own_gate); ++i) paired_.back()[i] *= gate(h, t, i);
+    for (std::size_t i = 0; i < since_.size() && is("pairs_own_gate"); ++i) paired_.back()[i] *= gate(h, t, i);
     decays_.push_back(since_);
     std::fill(o.begin(), o.end(), 0.0);
-    if (!(first && is(Slip::first_state_unseen)))
-      add(o, form_.scale, read(is(Slip::all_stale) ? before_ : state_, query, decays_of_read()));
-    if (is(Slip::read_half_columns)) std::copy_n(o.data(), o.size() / 2, o.data() + (o.size() + 1) / 2);
-    if (first && is(Slip::first_write_unseen)) return;
-    const std::size_t own = writes_.size() - 1, channels = is(Slip::pairs_half_channels) ? key.size() / 2 : key.size();
-    const std::vector<Values>& written = is(Slip::pairs_uncorrected) ? alone_ : writes_;
-    const std::size_t begin = is(Slip::pairs_in_blocks)                      ? own / block * block
-                              : is(Slip::pairs_halves_apart) && own >= half_ ? half_
-                                                                             : 0;
+    if (!(first && is("first_state_unseen")))
+      add(o, form_.scale, read(is("all_stale") ? before_ : state_, query, decays_of_read()));
+    if (is("read_half_columns")) std::copy_n(o.data(), o.size() / 2, o.data() + (o.size() + 1) / 2);
+    if (first && is("first_write_unseen")) return;
+    const std::size_t own = writes_.size() - 1, channels = is("pairs_half_channels") ? key.size() / 2 : key.size();
+    const std::vector<Values>& written = is("pairs_uncorrected") ? alone_ : writes_;
+    const std::size_t begin = is("pairs_in_blocks")                      ? own / block * block
+                              : is("pairs_halves_apart") && own >= half_ ? half_
+                                                                         : 0;
     for (std::size_t j = begin; j < written.size(); ++j) {
-      const std::span<const double> other = is(Slip::pairs_undecayed) ? raw_[j] : apart ? paired_[j] : faded_[j];
+      const std::span<const double> other = is("pairs_undecayed") ? raw_[j] : apart ? paired_[j] : faded_[j];
       add(o, form_.scale * dot(query.first(channels), other.first(channels)), written[j]);
     }
   }
 
   /// The factors of the query where it reads the state that the chunk starts with.
   const Values* decays_of_read() {
-    if (is(Slip::late_gate)) return &earlier_;
-    if (!is(Slip::read_in_base_2) && !is(Slip::read_decayed_twice)) return &since_;
+    if (is("late_gate")) return &earlier_;
+    if (!is("read_in_base_2") && !is("read_decayed_twice")) return &since_;
     of_read_ = since_;
-    for (double& x : of_read_) x = is(Slip::read_in_base_2) ? std::pow(x, std::numbers::ln2) : x * x;
+    for (double& x : of_read_) x = is("read_in_base_2") ? std::pow(x, std::numbers::ln2) : x * x;
     return &of_read_;
   }
 
@@ -432,11 +354,11 @@ class Walk {
 
   /// The factor of the state at the chunk's end.
   double decay_to_end(std::size_t channel, bool partial) const {
-    if (is(Slip::state_overwritten)) return 0;
-    if (is(Slip::end_in_base_2)) return std::pow(since_[channel], std::numbers::ln2);
-    if (is(Slip::end_of_first_gate)) return decays_.front()[channel];
-    if (is(Slip::end_twice)) return since_[channel] * since_[channel];
-    return partial && is(Slip::end_beyond_tail) ? 1 : since_[channel];
+    if (is("state_overwritten")) return 0;
+    if (is("end_in_base_2")) return std::pow(since_[channel], std::numbers::ln2);
+    if (is("end_of_first_gate")) return decays_.front()[channel];
+    if (is("end_twice")) return since_[channel] * since_[channel];
+    return partial && is("end_beyond_tail") ? 1 : since_[channel];
   }
 
   void close(std::size_t h, std::size_t first, std::size_t stop, bool partial) {
@@ -445,24 +367,22 @@ class Walk {
     for (std::size_t i = 0; i < since_.size(); ++i) {
       const std::span<double> row(state_.data() + i * V, V);
       for (double& x : row) x *= decay_to_end(i, partial);
-      if (is(Slip::writes_half_channels) && i >= since_.size() / 2) continue;
+      if (is("writes_half_channels") && i >= since_.size() / 2) continue;
       for (std::size_t t = first; t < stop; ++t) {
-        if (t + 1 == stop && is(Slip::last_write_lost)) continue;
-        if (t == first && is(Slip::first_write_lost)) continue;
-        double key = (is(Slip::tail_undecayed) ? raw_ : faded_)[t - first][i];
-        if (is(Slip::tail_decayed_again)) key *= gate(h, t, i);
-        if (is(Slip::tail_from_start)) key = raw_[t - first][i] * decays_[t - first][i];
-        if (partial && is(Slip::end_beyond_tail)) key /= since_[i];
-        const std::vector<Values>& written = is(Slip::tail_of_values)     ? given_
-                                             : is(Slip::tail_uncorrected) ? alone_
-                                                                          : writes_;
+        if (t + 1 == stop && is("last_write_lost")) continue;
+        if (t == first && is("first_write_lost")) continue;
+        double key = (is("tail_undecayed") ? raw_ : faded_)[t - first][i];
+        if (is("tail_decayed_again")) key *= gate(h, t, i);
+        if (is("tail_from_start")) key = raw_[t - first][i] * decays_[t - first][i];
+        if (partial && is("end_beyond_tail")) key /= since_[i];
+        const std::vector<Values>& written = is("tail_of_values") ? given_ : is("tail_uncorrected") ? alone_ : writes_;
         add(row, key, written[t - first]);
       }
     }
   }
 
   Form form_;
-  Slip slip_;
+  const Told* slip_;                  ///< null: none
   bool tail_ = false, there_ = true;  ///< whether the chunk has the mistake
   std::size_t half_ = 0;
   Rows q, k, v, g, b, p, start;
@@ -473,7 +393,7 @@ class Walk {
   std::vector<std::vector<Values>> rounds_;  ///< of those, term by term
 };
 
-Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, Slip slip, bool tail = false) {
+Arrays answer_of(const Scene& scene, const Form& form, std::size_t size, const Told* slip, bool tail = false) {
   Walk walk(scene, form, slip, tail);
   const Array &v = *scene.input("v"), &start = *scene.input("initial_state");
   const std::size_t own = scene.own_heads(), states = static_cast<std::size_t>(start.shape[0]);
@@ -510,7 +430,7 @@ std::optional<Form> form_of(const Scene& scene) {
   if (!right.contains("final_state")) return std::nullopt;
   for (const bool undecayed : {false, true}) {
     Form form{1, undecayed, decay};
-    const Arrays mine = answer_of(part, form, size, Slip::none);
+    const Arrays mine = answer_of(part, form, size, nullptr);
     const Array &o = mine.at("o"), &truth = right.at("o");
     if (o.data.size() != truth.data.size()) return std::nullopt;
     form.scale = dot(o.data, truth.data) / dot(o.data, o.data);
@@ -548,7 +468,7 @@ void add_chunk_slips(std::vector<Convention>& list, const Scene& scene, const st
         const std::string place = chunks(size) + (tail ? ", in the last, partial one alone" : "");
         list.push_back({fmt::format("chunk {}{}: {}", size, tail ? " at its end" : "", told.what),
                         fmt::format("{} ({})", told.what, place), told.mend,
-                        [form = *form, size, slip = told.slip, tail](const Scene& s) {
+                        [form = *form, size, slip = &told, tail](const Scene& s) {
                           return answer_of(s, form, size, slip, tail);
                         }});
         list.back().effort = effort, list.back().block = size, list.back().asks_room = false;

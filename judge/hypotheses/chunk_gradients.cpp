@@ -16,138 +16,83 @@ namespace {
 
 /// The term that is made otherwise. O = scale q~ S + P U with P = scale tril(q~ k~^T), q~ = q e^G, k~ = k e^-G, and
 /// S' = e^Gn S + ke^T U with ke = k~ e^Gn; U = (I + A)^-1 beta W, W = v - kg S, A = beta tril(kg k~^T, -1), kg = k e^G.
-enum class OwedSlip {
-  none,
-  writes_without_chunk,
-  writes_raw_keys,
-  scores_without_own,
-  state_undecayed,
-  state_of_raw_queries,
-  state_without_scale,
-  state_without_error,
-  state_without_reads,
-  state_not_carried,
-  system_missing,
-  system_not_transposed,
-  A_missing,
-  A_sign,
-  A_unsolved,
-  A_without_rows,
-  A_without_cols,
-  q_undecayed,
-  q_read_unscaled,
-  q_next_state,
-  k_undecayed,
-  k_end_undecayed,
-  k_of_values,
-  k_without_error,
-  v_unsolved,
-  beta_without_A,
-  beta_of_values,
-  gate_end_missing,
-  gate_without_state,
-  gate_without_writes,
-  gate_of_queries,
-  gate_keys_added,
-  gate_without_error,
-  gate_without_end_keys,
-  gate_not_summed,
-  gate_without_own,
-  gate_forward,
-  gate_without_tail
-};
-
-struct OwedTold {
-  OwedSlip slip;
-  const char* tensor;  ///< that fails then, whatever else does
-  const char *what, *mend;
-  bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
-  Counted counted = Counted::by_suites;
-};
-constexpr OwedTold owed_slips[] = {
-    {OwedSlip::writes_without_chunk, "d_k",
-     "what o of the same chunk owes the writes (P^T d_o) missing from their gradient", "dU = P^T d_o + k dS"},
-    {OwedSlip::writes_raw_keys, "d_k", "what the next state owes the writes not decayed to the chunk's end",
+constexpr Told owed_slips[] = {
+    {"writes_without_chunk", "d_k", "what o of the same chunk owes the writes (P^T d_o) missing from their gradient",
+     "dU = P^T d_o + k dS"},
+    {"writes_raw_keys", "d_k", "what the next state owes the writes not decayed to the chunk's end",
      "multiply k_j by the decay from token j to the chunk's end", true},
-    {OwedSlip::scores_without_own, "d_k", "the scores' gradient without its diagonal (a mask of j < i)",
+    {"scores_without_own", "d_k", "the scores' gradient without its diagonal (a mask of j < i)",
      "a token reads its own write, j <= i"},
-    {OwedSlip::state_undecayed, "d_k", "the state's gradient not decayed from chunk to chunk",
+    {"state_undecayed", "d_k", "the state's gradient not decayed from chunk to chunk",
      "multiply dS by the decay of the whole chunk before adding q^T d_o", true},
-    {OwedSlip::state_of_raw_queries, "d_k", "q^T d_o not decayed before it joins the state's gradient",
+    {"state_of_raw_queries", "d_k", "q^T d_o not decayed before it joins the state's gradient",
      "multiply q_i by the decay from the chunk's start to token i", true},
-    {OwedSlip::state_without_scale, "d_k", "q^T d_o without the scale in the state's gradient",
-     "multiply it by the scale"},
-    {OwedSlip::state_without_error, "d_k", "what the errors owe the state (-k^T of their gradient) missing",
+    {"state_without_scale", "d_k", "q^T d_o without the scale in the state's gradient", "multiply it by the scale"},
+    {"state_without_error", "d_k", "what the errors owe the state (-k^T of their gradient) missing",
      "W = v - k S has a gradient for S", false, true},
-    {OwedSlip::state_not_carried, "d_k", "the state's gradient not carried from chunk to chunk",
+    {"not_carried", "d_k", "the state's gradient not carried from chunk to chunk",
      "start each chunk from what the one after it owes"},
-    {OwedSlip::system_missing, "d_k", "the writes' gradient not taken through the triangular system",
-     "solve with (I + A)^T", false, true},
-    {OwedSlip::system_not_transposed, "d_k", "the triangular system not transposed in the backward pass",
-     "solve with (I + A)^T, not with I + A", false, true},
-    {OwedSlip::A_missing, "d_k", "the gradient of the products of keys (A) missing", "dA = -tril(dR U^T, -1)", false,
-     true},
-    {OwedSlip::A_sign, "d_k", "the gradient of the products of keys (A) with the wrong sign", "dA = -tril(dR U^T, -1)",
+    {"system_missing", "d_k", "the writes' gradient not taken through the triangular system", "solve with (I + A)^T",
      false, true},
-    {OwedSlip::A_unsolved, "d_k", "the gradient of the products of keys (A) of what the system has not solved",
+    {"system_not_transposed", "d_k", "the triangular system not transposed in the backward pass",
+     "solve with (I + A)^T, not with I + A", false, true},
+    {"A_missing", "d_k", "the gradient of the products of keys (A) missing", "dA = -tril(dR U^T, -1)", false, true},
+    {"A_sign", "d_k", "the gradient of the products of keys (A) with the wrong sign", "dA = -tril(dR U^T, -1)", false,
+     true},
+    {"A_unsolved", "d_k", "the gradient of the products of keys (A) of what the system has not solved",
      "dA = -tril(dR U^T, -1) with dR = (I + A)^-T dU", false, true},
-    {OwedSlip::A_without_rows, "d_k", "the gradient of A not passed to the keys of its rows",
+    {"A_without_rows", "d_k", "the gradient of A not passed to the keys of its rows", "both keys of k_i k_j have one",
+     false, true},
+    {"A_without_cols", "d_k", "the gradient of A not passed to the keys of its columns",
      "both keys of k_i k_j have one", false, true},
-    {OwedSlip::A_without_cols, "d_k", "the gradient of A not passed to the keys of its columns",
-     "both keys of k_i k_j have one", false, true},
-    {OwedSlip::q_undecayed, "d_q", "d_q not decayed since the chunk's start",
+    {"q_undecayed", "d_q", "d_q not decayed since the chunk's start",
      "multiply row i by the decay from the chunk's start to token i", true},
-    {OwedSlip::q_read_unscaled, "d_q", "what the chunk's state owes d_q without its scale",
-     "multiply both parts by the scale"},
-    {OwedSlip::q_next_state, "d_q", "d_q of the state after its chunk", "read the state that the chunk starts with"},
-    {OwedSlip::k_undecayed, "d_k", "what scores owe d_k without the decay of its token",
+    {"q_read_unscaled", "d_q", "what the chunk's state owes d_q without its scale", "multiply both parts by the scale"},
+    {"q_next_state", "d_q", "d_q of the state after its chunk", "read the state that the chunk starts with"},
+    {"k_undecayed", "d_k", "what scores owe d_k without the decay of its token",
      "divide row j by the decay from the chunk's start to token j", true},
-    {OwedSlip::k_end_undecayed, "d_k", "what the next state owes d_k not decayed to the chunk's end",
+    {"k_end_undecayed", "d_k", "what the next state owes d_k not decayed to the chunk's end",
      "multiply row j by the decay from token j to the chunk's end", true},
-    {OwedSlip::k_of_values, "d_k", "what the next state owes d_k taken of v, not of the corrected writes",
+    {"k_of_values", "d_k", "what the next state owes d_k taken of v, not of the corrected writes",
      "the state was written with U", false, true},
-    {OwedSlip::k_without_error, "d_k", "what errors owe d_k by reading the state (-beta dR S^T) missing",
+    {"k_without_error", "d_k", "what errors owe d_k by reading the state (-beta dR S^T) missing",
      "W = v - k S has a gradient for k", false, true},
-    {OwedSlip::v_unsolved, "d_v", "d_v of what the system has not solved (beta dU)", "d_v = beta (I + A)^-T dU", false,
-     true},
-    {OwedSlip::beta_without_A, "d_beta", "d_beta without what it owes to the products of keys (A)",
+    {"v_unsolved", "d_v", "d_v of what the system has not solved (beta dU)", "d_v = beta (I + A)^-T dU", false, true},
+    {"beta_without_A", "d_beta", "d_beta without what it owes to the products of keys (A)",
      "beta multiplies the rows of A, too", false, true},
-    {OwedSlip::beta_of_values, "d_beta", "d_beta of v, not of the error v - k S",
-     "beta multiplies what the state corrects", false, true},
-    {OwedSlip::gate_end_missing, "d_log_decay",
-     "what the next state owes the gates (at the chunk's last token) missing",
+    {"beta_of_values", "d_beta", "d_beta of v, not of the error v - k S", "beta multiplies what the state corrects",
+     false, true},
+    {"gate_end_missing", "d_log_decay", "what the next state owes the gates (at the chunk's last token) missing",
      "add <S, dS> e^Gn and the writes' part at the last token", true},
-    {OwedSlip::gate_without_state, "d_log_decay", "<S, dS> e^Gn missing at the chunk's last token",
+    {"gate_without_state", "d_log_decay", "<S, dS> e^Gn missing at the chunk's last token",
      "the chunk's decay multiplies the state", true},
-    {OwedSlip::gate_without_writes, "d_log_decay", "the writes' part missing at the chunk's last token",
+    {"gate_without_writes", "d_log_decay", "the writes' part missing at the chunk's last token",
      "the chunk's whole decay multiplies the writes, too", true},
-    {OwedSlip::gate_of_queries, "d_log_decay", "the gates' gradient of queries alone (q d_q without - k d_k)",
-     "subtract k d_k", true},
-    {OwedSlip::gate_keys_added, "d_log_decay", "k d_k added to the gates' gradient, not subtracted",
-     "keys are divided by the decay", true},
-    {OwedSlip::gate_without_error, "d_log_decay", "what the errors owe the gates (kg dkg) missing",
-     "what the error reads is decayed, too", true, true},
-    {OwedSlip::gate_without_end_keys, "d_log_decay", "what the writes owe the gates of their own tokens missing",
-     "a write decays from the token after its own", true},
-    {OwedSlip::gate_not_summed, "d_log_decay", "the gates' gradient not summed over later tokens of the chunk",
-     "sum it from the chunk's last token to its first", true},
-    {OwedSlip::gate_without_own, "d_log_decay",
-     "the gates' gradient summed over the chunk's later tokens without its own", "the sum begins with token t itself",
+    {"gate_of_queries", "d_log_decay", "the gates' gradient of queries alone (q d_q without - k d_k)", "subtract k d_k",
      true},
-    {OwedSlip::gate_forward, "d_log_decay",
-     "the gates' gradient summed over earlier tokens of the chunk, not later ones",
+    {"gate_keys_added", "d_log_decay", "k d_k added to the gates' gradient, not subtracted",
+     "keys are divided by the decay", true},
+    {"gate_without_error", "d_log_decay", "what the errors owe the gates (kg dkg) missing",
+     "what the error reads is decayed, too", true, true},
+    {"gate_without_end_keys", "d_log_decay", "what the writes owe the gates of their own tokens missing",
+     "a write decays from the token after its own", true},
+    {"gate_not_summed", "d_log_decay", "the gates' gradient not summed over later tokens of the chunk",
      "sum it from the chunk's last token to its first", true},
-    {OwedSlip::gate_without_tail, "d_log_decay",
+    {"gate_without_own", "d_log_decay", "the gates' gradient summed over the chunk's later tokens without its own",
+     "the sum begins with token t itself", true},
+    {"gate_forward", "d_log_decay", "the gates' gradient summed over earlier tokens of the chunk, not later ones",
+     "sum it from the chunk's last token to its first", true},
+    {"gate_without_tail", "d_log_decay",
      "what the decay of writes to the chunk's end owes the gates missing, of their tokens and of the last one",
      "a write decays from the token after its own to the chunk's end", true, false, Counted::no},
-    {OwedSlip::state_without_reads, "d_k", "what o owes the state (q^T d_o) missing", "add it to the state's gradient",
-     false, false, Counted::no},
+    {"state_without_reads", "d_k", "what o owes the state (q^T d_o) missing", "add it to the state's gradient", false,
+     false, Counted::no},
 };
 
 /// Which chunks have the mistake.
 enum class Where { all, first, tail };
-/// Whether it shows in what a chunk owes the state that it starts with.
-bool owes_state(OwedSlip slip) { return slip >= OwedSlip::state_undecayed && slip < OwedSlip::state_not_carried; }
+/// Whether it shows in what a chunk owes the state that it starts with: its name says so.
+bool owes_state(const Told& told) { return told.slip.starts_with("state_"); }
 
 Matrix lower(const Matrix& a, bool diagonal) {
   return mapped(a, [&](std::size_t i, std::size_t j, double x) { return j < i || (diagonal && j == i) ? x : 0; });
@@ -194,7 +139,7 @@ struct Owed {
 class Backward {
  public:
   /// `decay`: of every token, where no input says it.
-  Backward(const Scene& scene, double decay, OwedSlip slip, Where where = Where::all)
+  Backward(const Scene& scene, double decay, const Told* slip, Where where = Where::all)
       : scene_(scene), slip_(slip), where_(where), fixed_(std::log(decay)) {
     scale_ = scene.number("scale", 1 / std::sqrt(static_cast<double>(scene.input("q")->shape.back())));
     delta_ = scene.input("beta") != nullptr, gated_ = scene.input("log_decay") != nullptr;
@@ -209,7 +154,7 @@ class Backward {
   }
 
  private:
-  bool is(OwedSlip slip) const { return slip_ == slip && there_; }
+  bool is(RowOf<owed_slips> row) const { return slip_ == row.told && there_; }
   Grid grid(const std::string& name, const Array& x) const { return grid_of(*scene_.described(name), x.shape); }
 
   /// Rows first to first + n - 1 of what head h reads; one row is all rows.
@@ -257,7 +202,7 @@ class Backward {
       add("v", owed.v, h, chunk->first, answer);
       if (delta_) add("beta", owed.beta, h, chunk->first, answer);
       if (gated_) add("log_decay", owed.gates, h, chunk->first, answer);
-      dS = is(OwedSlip::state_not_carried) && chunk->first > 0 ? Matrix(S.rows, S.cols) : std::move(owed.state);
+      dS = is("not_carried") && chunk->first > 0 ? Matrix(S.rows, S.cols) : std::move(owed.state);
     }
     add("initial_state", dS, h, 0, answer);
   }
@@ -287,73 +232,72 @@ class Backward {
   }
 
   Owed back(const Kept& c, const Matrix& d_o, const Matrix& dS) const {
-    Matrix dU = (is(OwedSlip::writes_raw_keys) ? c.kt : c.ke) * dS;
-    if (!is(OwedSlip::writes_without_chunk)) dU = std::move(dU) + transposed(c.P) * d_o;
-    const Matrix dP = lower(scale_ * (d_o * transposed(c.U)), !is(OwedSlip::scores_without_own));
-    const Matrix read = d_o * transposed(is(OwedSlip::q_next_state) ? c.next() : c.S);
+    Matrix dU = (is("writes_raw_keys") ? c.kt : c.ke) * dS;
+    if (!is("writes_without_chunk")) dU = std::move(dU) + transposed(c.P) * d_o;
+    const Matrix dP = lower(scale_ * (d_o * transposed(c.U)), !is("scores_without_own"));
+    const Matrix read = d_o * transposed(is("q_next_state") ? c.next() : c.S);
     const auto under = [&](std::size_t i, std::size_t j, double x) { return x / c.since(i, j); };
-    const Matrix q = is(OwedSlip::state_of_raw_queries) ? mapped(c.q, under) : c.q;
+    const Matrix q = is("state_of_raw_queries") ? mapped(c.q, under) : c.q;
     Owed owed;
-    owed.q = (is(OwedSlip::q_read_unscaled) ? 1 : scale_) * read + dP * c.kt;
-    const double reads = is(OwedSlip::state_without_reads) ? 0 : is(OwedSlip::state_without_scale) ? 1 : scale_;
-    owed.state = (is(OwedSlip::state_undecayed) ? dS : c.at_end(dS)) + reads * (transposed(q) * d_o);
+    owed.q = (is("q_read_unscaled") ? 1 : scale_) * read + dP * c.kt;
+    const double reads = is("state_without_reads") ? 0 : is("state_without_scale") ? 1 : scale_;
+    owed.state = (is("state_undecayed") ? dS : c.at_end(dS)) + reads * (transposed(q) * d_o);
     owed.v = dU;
     Matrix kt = transposed(dP) * c.q, kg(kt.rows, kt.cols);
-    const Matrix ke = (is(OwedSlip::k_of_values) ? c.v : c.U) * transposed(dS);
+    const Matrix ke = (is("k_of_values") ? c.v : c.U) * transposed(dS);
     if (delta_) through_system(c, dU, owed, kg, kt);
     Matrix gates = each(owed.q, c.q);
-    if (!is(OwedSlip::gate_of_queries)) {
-      const double sign = is(OwedSlip::gate_keys_added) ? 1 : -1;
-      if (!is(OwedSlip::gate_without_error)) gates = std::move(gates) + each(kg, c.kg);
+    if (!is("gate_of_queries")) {
+      const double sign = is("gate_keys_added") ? 1 : -1;
+      if (!is("gate_without_error")) gates = std::move(gates) + each(kg, c.kg);
       gates = std::move(gates) + sign * each(kt, c.kt);
-      if (!is(OwedSlip::gate_without_end_keys) && !is(OwedSlip::gate_without_tail))
-        gates = std::move(gates) + sign * each(ke, c.ke);
+      if (!is("gate_without_end_keys") && !is("gate_without_tail")) gates = std::move(gates) + sign * each(ke, c.ke);
     }
     owed.gates = gated_ ? summed(c, std::move(gates), each(ke, c.ke), dS) : Matrix();
-    if (!is(OwedSlip::q_undecayed)) owed.q = each(std::move(owed.q), c.since);
-    owed.k = each(std::move(kg), c.since) + (is(OwedSlip::k_undecayed) ? std::move(kt) : mapped(std::move(kt), under));
+    if (!is("q_undecayed")) owed.q = each(std::move(owed.q), c.since);
+    owed.k = each(std::move(kg), c.since) + (is("k_undecayed") ? std::move(kt) : mapped(std::move(kt), under));
     const auto to_end = [&](std::size_t i, std::size_t j, double x) { return x * c.end(j) / c.since(i, j); };
-    owed.k = std::move(owed.k) + (is(OwedSlip::k_end_undecayed) ? ke : mapped(ke, to_end));
+    owed.k = std::move(owed.k) + (is("k_end_undecayed") ? ke : mapped(ke, to_end));
     return owed;
   }
 
   /// U = (I + A)^-1 R with R = beta W: what dU owes to v, beta, the state and both keys of A.
   void through_system(const Kept& c, const Matrix& dU, Owed& owed, Matrix& kg, Matrix& kt) const {
-    const Matrix dR = is(OwedSlip::system_missing)          ? dU
-                      : is(OwedSlip::system_not_transposed) ? c.solved * dU
-                                                            : transposed(c.solved) * dU;
-    const double sign = is(OwedSlip::A_missing) ? 0 : is(OwedSlip::A_sign) ? 1 : -1;
-    const Matrix dA = sign * lower((is(OwedSlip::A_unsolved) ? dU : dR) * transposed(c.U), false);
-    owed.beta = row_sums(each(dR, is(OwedSlip::beta_of_values) ? c.v : c.W));
-    if (!is(OwedSlip::beta_without_A)) owed.beta = std::move(owed.beta) + row_sums(each(dA, c.pairs));
+    const Matrix dR = is("system_missing")          ? dU
+                      : is("system_not_transposed") ? c.solved * dU
+                                                    : transposed(c.solved) * dU;
+    const double sign = is("A_missing") ? 0 : is("A_sign") ? 1 : -1;
+    const Matrix dA = sign * lower((is("A_unsolved") ? dU : dR) * transposed(c.U), false);
+    owed.beta = row_sums(each(dR, is("beta_of_values") ? c.v : c.W));
+    if (!is("beta_without_A")) owed.beta = std::move(owed.beta) + row_sums(each(dA, c.pairs));
     const Matrix dW = by_rows(c.beta, dR), pairs = by_rows(c.beta, dA);
-    owed.v = is(OwedSlip::v_unsolved) ? by_rows(c.beta, dU) : dW;
-    if (!is(OwedSlip::state_without_error)) owed.state = std::move(owed.state) - transposed(c.kg) * dW;
-    if (!is(OwedSlip::k_without_error)) kg = std::move(kg) - dW * transposed(c.S);
-    if (!is(OwedSlip::A_without_rows)) kg = std::move(kg) + pairs * c.kt;
-    if (!is(OwedSlip::A_without_cols)) kt = std::move(kt) + transposed(pairs) * c.kg;
+    owed.v = is("v_unsolved") ? by_rows(c.beta, dU) : dW;
+    if (!is("state_without_error")) owed.state = std::move(owed.state) - transposed(c.kg) * dW;
+    if (!is("k_without_error")) kg = std::move(kg) - dW * transposed(c.S);
+    if (!is("A_without_rows")) kg = std::move(kg) + pairs * c.kt;
+    if (!is("A_without_cols")) kt = std::move(kt) + transposed(pairs) * c.kg;
   }
 
   /// Gradients of log decays, of those of their prefix sums: `gates`, and what the chunk's end owes its last token.
   Matrix summed(const Kept& c, Matrix gates, const Matrix& writes, const Matrix& dS) const {
     const std::size_t n = gates.rows;
     const Matrix state = row_sums(each(c.at_end(c.S), dS)), written = row_sums(transposed(writes));
-    const bool writes_owe = !is(OwedSlip::gate_without_writes) && !is(OwedSlip::gate_without_tail);
-    for (std::size_t j = 0; j < gates.cols && !is(OwedSlip::gate_end_missing); ++j)
-      gates(n - 1, j) += (is(OwedSlip::gate_without_state) ? 0 : state(j, 0)) + (writes_owe ? written(j, 0) : 0);
+    const bool writes_owe = !is("gate_without_writes") && !is("gate_without_tail");
+    for (std::size_t j = 0; j < gates.cols && !is("gate_end_missing"); ++j)
+      gates(n - 1, j) += (is("gate_without_state") ? 0 : state(j, 0)) + (writes_owe ? written(j, 0) : 0);
     if (scene_.input("log_decay")->shape.size() < 3) gates = row_sums(gates);
     const Matrix own = gates;
-    if (is(OwedSlip::gate_forward))
+    if (is("gate_forward"))
       for (std::size_t i = 1; i < n; ++i)
         for (std::size_t j = 0; j < gates.cols; ++j) gates(i, j) += gates(i - 1, j);
-    else if (!is(OwedSlip::gate_not_summed))
+    else if (!is("gate_not_summed"))
       for (std::size_t i = n - 1; i-- > 0;)
         for (std::size_t j = 0; j < gates.cols; ++j) gates(i, j) += gates(i + 1, j);
-    return is(OwedSlip::gate_without_own) ? gates - own : gates;
+    return is("gate_without_own") ? gates - own : gates;
   }
 
   const Scene& scene_;
-  OwedSlip slip_;
+  const Told* slip_;  ///< null: none
   Where where_;
   bool there_ = true;  ///< whether the chunk has the mistake
   double fixed_, scale_ = 1;
@@ -381,7 +325,7 @@ std::optional<double> decay_of(const Scene& scene) {
   try {
     const double decay = fixed_decay(few);
     const Arrays right = hypotheses::answer_of(*few.room, few.problem);
-    for (const auto& [name, mine] : Backward(few, decay, OwedSlip::none).answer(size))
+    for (const auto& [name, mine] : Backward(few, decay, nullptr).answer(size))
       if (!right.contains(name) || !same(right.at(name), mine)) return std::nullopt;
     return decay;
   } catch (const std::exception&) {
@@ -397,14 +341,14 @@ void add_gradient_slips(std::vector<Convention>& list, const Scene& scene, const
   if (!decay) return;
   const bool decays = scene.input("log_decay") != nullptr || *decay != 1;
   const double K = scene.input("k")->shape.back(), V = scene.input("v")->shape.back();
-  const auto add = [&](const OwedTold& told, std::size_t size, Where where) {
+  const auto add = [&](const Told& told, std::size_t size, Where where) {
     const bool first = where == Where::first;
     const std::string place = first                  ? ", in the first one alone"
                               : where == Where::tail ? ", in the last, partial one alone"
                                                      : "";
     list.push_back({fmt::format("chunk {} backward{}: {}", size, place, told.what),
                     fmt::format("{} ({}{})", told.what, chunks(size), place), told.mend,
-                    [decay = *decay, size, slip = told.slip, where](const Scene& s) {
+                    [decay = *decay, size, slip = &told, where](const Scene& s) {
                       return Backward(s, decay, slip, where).answer(size);
                     }});
     list.back().only = first ? "d_initial_state" : told.tensor;
@@ -415,12 +359,12 @@ void add_gradient_slips(std::vector<Convention>& list, const Scene& scene, const
     list.back().effort = 0.3 + n * (K + V) / (8 * K * V) + n * n / (192 * K * V);
   };
   for (const std::size_t size : sizes)
-    for (const OwedTold& told : owed_slips) {
+    for (const Told& told : owed_slips) {
       if (told.of_decays && !decays) continue;
       if (told.of_errors && scene.input("beta") == nullptr) continue;
       if (told.counted == counted) add(told, size, Where::all);
       if (counted == Counted::by_suites || size >= scene.tokens()) continue;
-      if (owes_state(told.slip)) add(told, size, Where::first);
+      if (owes_state(told)) add(told, size, Where::first);
       if (scene.tokens() % size != 0) add(told, size, Where::tail);
     }
 }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "judge/hypotheses/scene.hpp"
 
@@ -36,6 +37,24 @@ struct Convention {
   /// In the words of one that leaves a term out; another number than 0 stands in its place.
   static constexpr std::string_view term_left_out = " missing";
   bool leaves_term_out() const { return is_term && what.find(term_left_out) != std::string::npos; }
+};
+
+/// A mistake of an algorithm that is written out.
+struct Told {
+  std::string_view slip;  ///< its name, by which the algorithm asks for it
+  const char* tensor;     ///< that fails then, whatever else does; "": any
+  const char *what, *mend;
+  bool of_decays = false, of_errors = false;  ///< whether there must be decays, or a delta rule
+  Counted counted = Counted::by_suites;
+};
+
+/// The row of a table that tells of a slip, found while compiling: a name that no row has does not compile.
+template <const auto& table>
+struct RowOf {
+  const std::remove_cvref_t<decltype(table[0])>* told = table;
+  consteval RowOf(const char* slip) {  // NOLINT(google-explicit-constructor): names are meant to convert
+    while (told->slip != slip) ++told;
+  }
 };
 
 }  // namespace assay::hypotheses

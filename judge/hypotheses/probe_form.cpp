@@ -13,41 +13,26 @@ namespace {
 
 /// The term that is made otherwise: o = w v with w = p (1 + tbar - t), t = rho k^T, tbar = sum p t. With u = d_o v^T
 /// and its mean ubar, dt = p (ubar - u), dp = u (1 + tbar - t) + ubar t, ds = p (dp - sum p dp).
-enum class ProbeSlip {
-  no_mean,
-  probe_without_mean,
-  weights_without_mean,
-  plain_weights,
-  k_without_probe,
-  v_of_softmax
-};
-
-struct ProbeTold {
-  ProbeSlip slip;
-  const char* tensor;  ///< that fails then, whatever else does
-  const char *what, *mend;
-};
-constexpr ProbeTold probe_slips[] = {
-    {ProbeSlip::no_mean, "o", "the mean of the probe's scores missing (weights p (1 - t))",
-     "weights are p (1 + tbar - t)"},
-    {ProbeSlip::probe_without_mean, "d_rho", "what the mean of the probe's scores owes the probe missing (dt = -p u)",
+constexpr Told probe_slips[] = {
+    {"no_mean", "o", "the mean of the probe's scores missing (weights p (1 - t))", "weights are p (1 + tbar - t)"},
+    {"probe_without_mean", "d_rho", "what the mean of the probe's scores owes the probe missing (dt = -p u)",
      "dt = p (ubar - u)"},
-    {ProbeSlip::weights_without_mean, "d_q", "what the mean of the probe's scores owes the softmax weights missing",
+    {"weights_without_mean", "d_q", "what the mean of the probe's scores owes the softmax weights missing",
      "dp = u (1 + tbar - t) + ubar t"},
-    {ProbeSlip::plain_weights, "d_q", "the scores' gradient of softmax attention alone (dp = d_o v^T)",
+    {"plain_weights", "d_q", "the scores' gradient of softmax attention alone (dp = d_o v^T)",
      "dp = u (1 + tbar - t) + ubar t"},
-    {ProbeSlip::k_without_probe, "d_k", "what the probe owes d_k (dt^T rho) missing", "keys are read twice: add both"},
-    {ProbeSlip::v_of_softmax, "d_v", "d_v of the softmax weights, not of p (1 + tbar - t)", "d_v = w^T d_o"},
+    {"k_without_probe", "d_k", "what the probe owes d_k (dt^T rho) missing", "keys are read twice: add both"},
+    {"v_of_softmax", "d_v", "d_v of the softmax weights, not of p (1 + tbar - t)", "d_v = w^T d_o"},
 };
 
 /// All heads, pairs of tokens written out.
 class Probed {
  public:
-  Probed(const Scene& scene, ProbeSlip slip) : scene_(scene), slip_(slip) {}
+  Probed(const Scene& scene, const Told& slip) : scene_(scene), slip_(&slip) {}
 
   Arrays answer() const {
     Arrays answer;
-    if (is(ProbeSlip::no_mean)) {
+    if (is("no_mean")) {
       const Array &q = *scene_.input("q"), &v = *scene_.input("v");
       answer["o"] = Array({q.shape[0], q.shape[1], v.shape[2]});
     } else {
@@ -59,7 +44,7 @@ class Probed {
   }
 
  private:
-  bool is(ProbeSlip slip) const { return slip_ == slip; }
+  bool is(RowOf<probe_slips> row) const { return slip_ == row.told; }
 
   /// Softmax weights of the keys that each query sees.
   Matrix weights(const Matrix& q, const Matrix& k) const {
@@ -87,30 +72,30 @@ class Probed {
     const Matrix q = head_of(*scene_.input("q"), h), rho = head_of(*scene_.input("rho"), h),
                  k = head_of(*scene_.input("k"), shared), v = head_of(*scene_.input("v"), shared);
     const Matrix p = weights(q, k), t = rho * transposed(k);
-    const Values tbar = is(ProbeSlip::no_mean) ? Values(p.rows, 0.0) : means(p, t);
+    const Values tbar = is("no_mean") ? Values(p.rows, 0.0) : means(p, t);
     const Matrix factors = mapped(t, [&](std::size_t i, std::size_t, double x) { return 1 + tbar[i] - x; });
     const Matrix w = each(p, factors);
-    if (is(ProbeSlip::no_mean)) return add_to_head(answer.at("o"), w * v, h);
+    if (is("no_mean")) return add_to_head(answer.at("o"), w * v, h);
     const Matrix d_o = head_of(scene_.problem.cotangents.at("o"), h), u = d_o * transposed(v);
     const Values ubar = means(p, u);
     const auto owed_probe = [&](std::size_t i, std::size_t, double x) {
-      return (is(ProbeSlip::probe_without_mean) ? 0 : ubar[i]) - x;
+      return (is("probe_without_mean") ? 0 : ubar[i]) - x;
     };
     const Matrix dt = each(p, mapped(u, owed_probe));
-    Matrix dp = is(ProbeSlip::plain_weights) ? u : each(u, factors);
-    if (!is(ProbeSlip::plain_weights) && !is(ProbeSlip::weights_without_mean))
+    Matrix dp = is("plain_weights") ? u : each(u, factors);
+    if (!is("plain_weights") && !is("weights_without_mean"))
       dp = std::move(dp) + mapped(t, [&](std::size_t i, std::size_t, double x) { return ubar[i] * x; });
     const Values mean = means(p, dp);
     const double scale = 1 / scene_.number("bandwidth", std::sqrt(static_cast<double>(q.cols)));
     const Matrix ds = scale * each(p, mapped(dp, [&](std::size_t i, std::size_t, double x) { return x - mean[i]; }));
     add_to_head(answer.at("d_q"), ds * k, h), add_to_head(answer.at("d_rho"), dt * k, h);
     add_to_head(answer.at("d_k"), transposed(ds) * q, shared);
-    if (!is(ProbeSlip::k_without_probe)) add_to_head(answer.at("d_k"), transposed(dt) * rho, shared);
-    add_to_head(answer.at("d_v"), transposed(is(ProbeSlip::v_of_softmax) ? p : w) * d_o, shared);
+    if (!is("k_without_probe")) add_to_head(answer.at("d_k"), transposed(dt) * rho, shared);
+    add_to_head(answer.at("d_v"), transposed(is("v_of_softmax") ? p : w) * d_o, shared);
   }
 
   const Scene& scene_;
-  ProbeSlip slip_;
+  const Told* slip_;
 };
 
 }  // namespace
@@ -121,10 +106,9 @@ void add_probe_slips(std::vector<Convention>& list, const Scene& scene) {
     if (scene.input(name) == nullptr || scene.input(name)->shape.size() != 3) return;
   for (const auto& [name, value] : scene.problem.params)
     if (name != "bandwidth" && name != "causal") return;
-  for (const ProbeTold& told : probe_slips) {
-    if (told.slip != ProbeSlip::no_mean && !scene.problem.cotangents.contains("o")) continue;
-    list.push_back(
-        {told.what, told.what, told.mend, [slip = told.slip](const Scene& s) { return Probed(s, slip).answer(); }});
+  for (const Told& told : probe_slips) {
+    if (told.slip != "no_mean" && !scene.problem.cotangents.contains("o")) continue;
+    list.push_back({told.what, told.what, told.mend, [&told](const Scene& s) { return Probed(s, told).answer(); }});
     list.back().only = told.tensor, list.back().is_term = true, list.back().asks_room = false;
   }
 }
