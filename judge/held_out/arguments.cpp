@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "arguments/registry.hpp"
@@ -19,11 +20,15 @@ namespace {
 struct ArgumentFault {
   Mutant mutant;
   std::string_view argument;  ///< that it is of: mechanisms that do not take that do not have it
-  void (*edit)(Problem&);
+  /// Changes the input of that name, or the problem; nothing: the caller leaves the parameter out.
+  std::variant<std::monostate, void (*)(Array&), void (*)(Problem&)> edit = {};
+  std::string_view name = argument;
 };
 
-void forget(Problem& p, const char* param) { p.params.erase(param); }
-void edit(Problem& p, const char* input, const std::function<void(Array&)>& f) {
+void set(Problem& p, const std::string& param, const char* to) {
+  if (p.params.contains(param)) p.params[param] = std::string(to);
+}
+void edit(Problem& p, const std::string& input, const std::function<void(Array&)>& f) {
   if (const auto found = p.inputs.find(input); found != p.inputs.end()) f(found->second);
 }
 /// A number of every head: the next one's.
@@ -36,145 +41,97 @@ void rotate_parts(Array& x) {
 void map(Array& x, double (*f)(double)) {
   for (double& y : x.data) y = f(y);
 }
+void negate(Array& x) {
+  map(x, [](double y) { return -y; });
+}
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 constexpr ArgumentFault attention_faults[] = {
-    {{"cap_dropped", "the caller leaves soft_cap out", "sglang#33915"},
-     "soft_cap",
-     [](Problem& p) { forget(p, "soft_cap"); }},
+    {{"cap_dropped", "the caller leaves soft_cap out", "sglang#33915"}, "soft_cap"},
     {{"cap_place_dropped", "a bias for before the cap or scale handed over as any other", "TE pre_scale_bias"},
-     "bias_place",
-     [](Problem& p) { forget(p, "bias_place"); }},
-    {{"alignment_dropped", "the caller's alignment is not handed on", "mlx#2835"},
-     "causal_align",
-     [](Problem& p) { forget(p, "causal_align"); }},
-    {{"slopes_of_the_next_head", "every head has the next one's slope", "launcher bug"},
-     "alibi_slopes",
-     [](Problem& p) { edit(p, "alibi_slopes", rotate); }},
-    {{"sinks_of_the_next_head", "every head has the next one's sink", "launcher bug"},
-     "sink",
-     [](Problem& p) { edit(p, "sink", rotate); }},
+     "bias_place"},
+    {{"alignment_dropped", "the caller's alignment is not handed on", "mlx#2835"}, "causal_align"},
+    {{"slopes_of_the_next_head", "every head has the next one's slope", "launcher bug"}, "alibi_slopes", rotate},
+    {{"sinks_of_the_next_head", "every head has the next one's sink", "launcher bug"}, "sink", rotate},
     {{"mask_negated", "true where the kernel means hidden", "pytorch#158212 class"},
      "mask",
-     [](Problem& p) { edit(p, "mask", [](Array& x) { map(x, [](double y) { return 1 - y; }); }); }},
-    {{"bias_negated", "a bias subtracted", "launcher bug"},
-     "bias",
-     [](Problem& p) { edit(p, "bias", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
-    {{"documents_of_the_next_row", "rows have the document of the row behind", "launcher bug"},
-     "documents_q",
-     [](Problem& p) { edit(p, "documents_q", rotate); }},
+     [](Array& x) { map(x, [](double y) { return 1 - y; }); }},
+    {{"bias_negated", "a bias subtracted", "launcher bug"}, "bias", negate},
+    {{"documents_of_the_next_row", "rows have the document of the row behind", "launcher bug"}, "documents_q", rotate},
     {{"window_of_the_caller_counts_itself", "window_left handed over as a window's length", "FA#2876 class"},
      "window_left",
      [](Problem& p) {
        if (const auto left = p.params.find("window_left"); left != p.params.end())
          left->second = std::max(0L, std::get<long>(left->second) - 1);
      }},
-    {{"slopes_negated", "slopes that reward distance", "launcher bug"},
-     "alibi_slopes",
-     [](Problem& p) { edit(p, "alibi_slopes", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
+    {{"slopes_negated", "slopes that reward distance", "launcher bug"}, "alibi_slopes", negate},
     {{"alibi_form_dropped", "signed distances handed over as any others", "FlashInfer, TransformerEngine"},
-     "alibi_form",
-     [](Problem& p) { forget(p, "alibi_form"); }},
-    {{"lse_base_dropped", "the base of the lse is not handed on", "FlashInfer merge_state"},
-     "lse_base",
-     [](Problem& p) { forget(p, "lse_base"); }},
-    {{"scales_of_the_next_head", "every head has the next one's k_scale", "launcher bug"},
-     "k_scale",
-     [](Problem& p) { edit(p, "k_scale", rotate_parts); }},
+     "alibi_form"},
+    {{"lse_base_dropped", "the base of the lse is not handed on", "FlashInfer merge_state"}, "lse_base"},
+    {{"scales_of_the_next_head", "every head has the next one's k_scale", "launcher bug"}, "k_scale", rotate_parts},
     {{"scale_layout_dropped", "swizzled scales handed to a kernel that reads them by rows and columns", "vllm#55976"},
-     "scale_layout",
-     [](Problem& p) { forget(p, "scale_layout"); }},
+     "scale_layout"},
     {{"pages_exchanged", "the first and the last page of a sequence in each other's place", "launcher bug"},
      "page_table",
-     [](Problem& p) {
-       edit(p, "page_table", [](Array& x) {
-         if (x.data.size() > 1) std::swap(x.data[0], x.data[static_cast<std::size_t>(x.shape.back()) - 1]);
-       });
+     [](Array& x) {
+       if (x.data.size() > 1) std::swap(x.data[0], x.data[static_cast<std::size_t>(x.shape.back()) - 1]);
      }},
     {{"choice_of_the_next_list", "every row has the keys that the next one chose", "launcher bug"},
      "topk_indices",
-     [](Problem& p) {
-       edit(p, "topk_indices", [](Array& x) {
-         if (const auto n = static_cast<std::size_t>(x.shape.back()); n < x.data.size())
-           std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(n), x.data.end());
-       });
+     [](Array& x) {
+       if (const auto n = static_cast<std::size_t>(x.shape.back()); n < x.data.size())
+         std::rotate(x.data.begin(), x.data.begin() + static_cast<std::ptrdiff_t>(n), x.data.end());
      }},
-    {{"length_of_the_next_list", "every list is as long as the next one", "launcher bug"},
-     "topk_length",
-     [](Problem& p) { edit(p, "topk_length", rotate); }},
-    {{"block_size_dropped", "entries that name blocks handed over as keys", "launcher bug"},
-     "topk_block_size",
-     [](Problem& p) { forget(p, "topk_block_size"); }},
+    {{"length_of_the_next_list", "every list is as long as the next one", "launcher bug"}, "topk_length", rotate},
+    {{"block_size_dropped", "entries that name blocks handed over as keys", "launcher bug"}, "topk_block_size"},
     {{"sequences_one_row_early", "every sequence but the first starts one row early", "launcher bug"},
      "cu_seqlens",
-     [](Problem& p) {
-       edit(p, "cu_seqlens", [](Array& x) {
-         for (std::size_t n = 1; n + 1 < x.data.size(); ++n) x.data[n] = std::max(x.data[n - 1], x.data[n] - 1);
-       });
+     [](Array& x) {
+       for (std::size_t n = 1; n + 1 < x.data.size(); ++n) x.data[n] = std::max(x.data[n - 1], x.data[n] - 1);
      }},
 };
 
 constexpr ArgumentFault recurrence_faults[] = {
     {{"eps_of_the_default", "the caller's l2_eps is not handed on: 1e-6", "maxtext#5098"},
      "l2_eps",
-     [](Problem& p) {
-       if (p.params.contains("l2_eps")) p.params["l2_eps"] = std::string("1e-6");
-     }},
+     [](Problem& p) { set(p, "l2_eps", "1e-6"); }},
     {{"norm_of_another_kind", "F.normalize in front of a kernel that is told of it", "vllm#51779 class"},
      "l2_norm",
-     [](Problem& p) {
-       if (p.params.contains("l2_norm")) p.params["l2_norm"] = std::string("max");
-     }},
-    {{"a_log_of_the_next_head", "every head has the next one's a_log", "launcher bug"},
-     "a",
-     [](Problem& p) { edit(p, "a_log", rotate_parts); }},
-    {{"bias_of_the_next_head", "every head has the next one's dt_bias", "launcher bug"},
-     "a",
-     [](Problem& p) { edit(p, "dt_bias", rotate_parts); }},
-    {{"normalizer_of_the_default", "gate_normalizer 1 whatever the caller says", "fla gla layer"},
-     "gate_normalizer",
-     [](Problem& p) { forget(p, "gate_normalizer"); }},
+     [](Problem& p) { set(p, "l2_norm", "max"); }},
+    {{"a_log_of_the_next_head", "every head has the next one's a_log", "launcher bug"}, "a", rotate_parts, "a_log"},
+    {{"bias_of_the_next_head", "every head has the next one's dt_bias", "launcher bug"}, "a", rotate_parts, "dt_bias"},
+    {{"normalizer_of_the_default", "gate_normalizer 1 whatever the caller says", "fla gla layer"}, "gate_normalizer"},
     {{"bound_of_the_default", "lower_bound of half the caller's", "KDA lower_bound"},
      "lower_bound",
-     [](Problem& p) {
-       if (p.params.contains("lower_bound")) p.params["lower_bound"] = std::string("-2.5");
-     }},
+     [](Problem& p) { set(p, "lower_bound", "-2.5"); }},
     {{"sigmoid_twice", "the caller hands sigmoid(b) to a kernel that takes b", "vllm#53877 class"},
      "b",
-     [](Problem& p) { edit(p, "b", [](Array& x) { map(x, logistic); }); }},
+     [](Array& x) { map(x, logistic); }},
     {{"state_layout_dropped", "states with values first handed over as any other", "tpu-inference#3189"},
-     "state_layout",
-     [](Problem& p) { forget(p, "state_layout"); }},
+     "state_layout"},
     {{"state_of_the_next_sequence", "every sequence starts from the next one's state", "vllm#39273"},
      "state_layout",
-     [](Problem& p) { edit(p, "initial_state", rotate_parts); }},
-    {{"step_not_smoothed", "dt_softplus is not handed on", "mamba_ssm class"},
-     "dt_softplus",
-     [](Problem& p) { forget(p, "dt_softplus"); }},
+     rotate_parts,
+     "initial_state"},
+    {{"step_not_smoothed", "dt_softplus is not handed on", "mamba_ssm class"}, "dt_softplus"},
     {{"step_not_limited", "dt_min and dt_max are not handed on", "mamba_ssm class"},
      "dt_min",
-     [](Problem& p) { forget(p, "dt_min"), forget(p, "dt_max"); }},
+     [](Problem& p) { p.params.erase("dt_min"), p.params.erase("dt_max"); }},
     {{"norm_dropped", "l2_norm is not handed on", "flashinfer gdn_prefill"},
      "l2_norm",
-     [](Problem& p) { forget(p, "l2_norm"), forget(p, "l2_eps"); }},
-    {{"bias_negated_in_gates", "dt_bias subtracted", "launcher bug"},
-     "a",
-     [](Problem& p) { edit(p, "dt_bias", [](Array& x) { map(x, [](double y) { return -y; }); }); }},
-    {{"factor_of_the_default", "beta_scale 1 whatever the caller says", "fla allow_neg_eigval"},
-     "beta_scale",
-     [](Problem& p) { forget(p, "beta_scale"); }},
+     [](Problem& p) { p.params.erase("l2_norm"), p.params.erase("l2_eps"); }},
+    {{"bias_negated_in_gates", "dt_bias subtracted", "launcher bug"}, "a", negate, "dt_bias"},
+    {{"factor_of_the_default", "beta_scale 1 whatever the caller says", "fla allow_neg_eigval"}, "beta_scale"},
     {{"states_one_row_early", "states_at has the state after the row before", "vllm#39273 class"},
      "state_at",
-     [](Problem& p) { edit(p, "state_at", [](Array& x) { map(x, [](double y) { return std::max(0.0, y - 1); }); }); }},
+     [](Array& x) { map(x, [](double y) { return std::max(0.0, y - 1); }); }},
     {{"z_not_handed_on", "the gate of the output left out", "mamba_ssm layers"},
      "z",
-     [](Problem& p) {
+     [](Array& x) {
        constexpr double open = 1.2784645427610738;  // z sigmoid(z) = 1
-       edit(p, "z", [](Array& x) { map(x, [](double) { return open; }); });
+       map(x, [](double) { return open; });
      }},
-    {{"skip_of_the_next_head", "every head has the next one's skip", "launcher bug"},
-     "skip",
-     [](Problem& p) { edit(p, "skip", rotate); }},
+    {{"skip_of_the_next_head", "every head has the next one's skip", "launcher bug"}, "skip", rotate},
 };
 
 const ArgumentFault* find_argument_fault(std::string_view name) {
@@ -192,10 +149,16 @@ Answer faulty(const KernelForm& form, const Problem& problem, const Policy& plan
   const Answer healthy = form.run(problem, policy, tile);
   if (fault == nullptr) return healthy;
   Problem changed = problem;
-  fault->edit(changed);
+  const std::string name(fault->name);
+  if (const auto* of_input = std::get_if<void (*)(Array&)>(&fault->edit))
+    edit(changed, name, *of_input);
+  else if (const auto* of_problem = std::get_if<void (*)(Problem&)>(&fault->edit))
+    (*of_problem)(changed);
+  else
+    changed.params.erase(name);
   // Cases that read the NaN of unchosen keys are refused. A launcher has no such door, and memory may hold zeros.
-  for (const char* name : {"k", "v"})
-    edit(changed, name, [](Array& x) { map(x, [](double y) { return std::isfinite(y) ? y : 0.0; }); });
+  for (const char* read : {"k", "v"})
+    edit(changed, read, [](Array& x) { map(x, [](double y) { return std::isfinite(y) ? y : 0.0; }); });
   try {
     if (!form.obstacle(changed).empty()) return healthy;
     Answer answer = form.run(changed, policy, tile);
