@@ -123,21 +123,6 @@ class Ratios {
   std::vector<double> ratios_;
 };
 
-/// The guess for a head's x[R][C]: the mean, or (row mean) * (column mean) / (mean).
-void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess) {
-  std::vector<double> row(R), col(C);
-  double grand = 0;
-  for (std::size_t r = 0; r < R; ++r)
-    for (std::size_t c = 0; c < C; ++c) {
-      const double y = x[r * C + c];
-      row[r] += y / static_cast<double>(C), col[c] += y / static_cast<double>(R);
-      grand += y / static_cast<double>(R * C);
-    }
-  for (std::size_t r = 0; r < R; ++r)
-    for (std::size_t c = 0; c < C; ++c)
-      guess[r * C + c] = !separable ? grand : grand == 0 ? 0 : row[r] * col[c] / grand;
-}
-
 /// The mean of the four rows before and after it, in the same column.
 void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restrict guess) {
   for (std::size_t r = 0; r < R; ++r) {
@@ -232,6 +217,20 @@ bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored) {
 }
 
 }  // namespace
+
+void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess) {
+  std::vector<double> row(R), col(C);
+  double grand = 0;
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c) {
+      const double y = x[r * C + c];
+      row[r] += y / static_cast<double>(C), col[c] += y / static_cast<double>(R);
+      grand += y / static_cast<double>(R * C);
+    }
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < C; ++c)
+      guess[r * C + c] = !separable ? grand : grand == 0 ? 0 : row[r] * col[c] / grand;
+}
 
 Layout layout_of(const std::vector<int>& shape, bool head_axis) {
   Layout layout;

@@ -48,6 +48,9 @@ struct Spread {
   double doubled = 2;  ///< the draws' variance in units of that of a kernel's own roundings
 };
 
+/// The guess for a head's x[R][C]: the mean or, `separable`, (row mean) * (column mean) / (mean).
+void guess_of_head(const double* x, std::size_t R, std::size_t C, bool separable, double* __restrict guess);
+
 /// Distance between neighbours of `format` at x; its smallest positive number at and near zero.
 double spacing(Format format, double x);
 

@@ -150,19 +150,8 @@ struct Signature {
 Values smoothed(const Values& x, const Layout& n) {
   const auto R = static_cast<std::size_t>(n.rows), C = static_cast<std::size_t>(n.cols);
   Values y(x.size());
-  for (std::size_t first = 0; first < x.size(); first += R * C) {
-    Values row(R), col(C);
-    double all = 0;
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c) {
-        const double v = x[first + r * C + c];
-        row[r] += v / static_cast<double>(C), col[c] += v / static_cast<double>(R);
-        all += v / static_cast<double>(R * C);
-      }
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t c = 0; c < C; ++c)
-        y[first + r * C + c] = R == 1 || C == 1 ? all : (all == 0 ? 0 : row[r] * col[c] / all);
-  }
+  for (std::size_t first = 0; first < x.size(); first += R * C)
+    guess_of_head(&x[first], R, C, R > 1 && C > 1, &y[first]);
   return y;
 }
 
