@@ -117,11 +117,8 @@ class StreamedExact {
     if (!values_.empty()) {
       Arrays left;  // counts for its shapes: the trajectory knows the numbers better
       for (const auto& [from, to] : carried_names(room_))
-        if (const auto it = values_.find(from); it != values_.end()) {
-          Array& array = left[from];
-          array.shape = it->second.shape;
-          for (const HiLo& x : it->second.data) array.data.push_back(x.hi);
-        }
+        if (const auto it = values_.find(from); it != values_.end())
+          left[from] = Array(it->second.shape, nearest_doubles(it->second.data));
       carry_on(room_, before_, left, problem);
     }
     values_ = trajectory_->advance(problem);

@@ -115,7 +115,7 @@ Exhibit exhibit_of(const Scene& scene, const Suspect& suspect) {
   x.usable = ranked != nullptr;
   if (ranked != nullptr) x.grid = grid_of(*ranked, suspect.shape), x.side = ranked->field.heads;
   x.gradient = is_gradient(suspect.name) && (ranked == nullptr || ranked->field.name != suspect.name);
-  for (const HiLo& v : e.value) x.truth.push_back(v.hi);
+  x.truth = nearest_doubles(e.value);
   x.limit = std::max(1.0, e.rms_limit * e.rms_limit);
   x.wrong.assign(x.grid.heads, 0);
   const std::size_t n = x.grid.rows * x.grid.cols;

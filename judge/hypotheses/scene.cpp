@@ -166,12 +166,7 @@ Arrays answer_of(const Room& room, const Problem& problem) {
   const BasicAnswer<HiLo> answer = room.values(problem, Tier::fp64);
   Arrays all;
   const auto add = [&](const std::string& prefix, const BasicArrays<HiLo>& arrays) {
-    for (const auto& [name, array] : arrays) {
-      Array& to = all[prefix + name];
-      to.shape = array.shape;
-      to.data.reserve(array.data.size());
-      for (const HiLo& x : array.data) to.data.push_back(x.hi);
-    }
+    for (const auto& [name, array] : arrays) all[prefix + name] = Array(array.shape, nearest_doubles(array.data));
   };
   add("", answer.outputs), add("d_", answer.gradients);
   return all;

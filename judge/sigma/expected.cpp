@@ -22,14 +22,6 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-template <class X>
-Named<BasicArray<X>> named(BasicAnswer<X> answer) {
-  Named<BasicArray<X>> list;
-  for (auto& [name, array] : answer.outputs) list.emplace_back(name, std::move(array));
-  for (auto& [name, array] : answer.gradients) list.emplace_back("d_" + name, std::move(array));
-  return list;
-}
-
 /// The contract's storage formats, in the order of their sites.
 std::vector<Format> storage_formats(const tile::SiteTable& contract) {
   std::vector<Format> formats;
@@ -56,12 +48,10 @@ Format accumulators_of(const tile::SiteTable& sites) {
   return widest;
 }
 
-/// How that contract is drawn. The last rounding is known without drawing it. fp64's own is left where it is: arrays
-/// are doubles anyhow.
+/// How that contract is drawn.
 Policy drawing(const Policy& contract) {
-  Policy policy = contract;
+  Policy policy = unstored(contract);
   policy.rounding = Rounding::jittered;
-  if (has_store(contract)) policy.sites = contract.sites.with(output_site, Format::fp64);
   return policy;
 }
 
@@ -96,8 +86,7 @@ std::optional<Policy> with_operands_kept(const Policy& contract, bool between) {
     kept.sites.entries[i].format = Format::exact, any = true;
   }
   if (!any) return std::nullopt;
-  if (has_store(contract)) kept.sites = kept.sites.with(output_site, Format::fp64);
-  return kept;
+  return unstored(kept);
 }
 
 /// Kernels that keep the contract and are not among its draws: operands and what is stored between are kept, and sums
@@ -375,6 +364,11 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
 Policy KernelUnderTest::policy() const {
   Policy policy = contract == nullptr ? Policy::of(form->sites, precision) : contract->policy(form->sites);
   policy.threads = threads;
+  return policy;
+}
+
+Policy unstored(Policy policy) {
+  if (has_store(policy)) policy.sites = policy.sites.with(output_site, Format::fp64);
   return policy;
 }
 

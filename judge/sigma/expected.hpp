@@ -41,6 +41,10 @@ struct Expectation {
 Expectation expect(const Oracle& oracle, const KernelUnderTest& kernel, const Problem& problem, int draws,
                    double rate = false_alarm_rate);
 
+/// The same without the rounding of what leaves, which is known without drawing it. fp64's own is left where it is:
+/// arrays are doubles anyhow.
+Policy unstored(Policy policy);
+
 /// A kernel's answers to a problem: as its contract rounds, with no rounding, and with randomised rounding.
 struct KernelRuns {
   Named<Array> emulated, exact;

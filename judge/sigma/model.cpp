@@ -58,12 +58,7 @@ void shorten(std::vector<double>& list) {
       x = x * split - (x * split - x);
 }
 
-ExactRun truth_of(const Oracle::Tensor& truth) {
-  std::vector<double> value;
-  value.reserve(truth.value.size());
-  for (const HiLo& x : truth.value) value.push_back(x.hi);
-  return {std::move(value), truth.value};
-}
+ExactRun truth_of(const Oracle::Tensor& truth) { return {nearest_doubles(truth.value), truth.value}; }
 
 /// The draws of one tensor, and of a number those of its terms where they add up to it.
 struct Drawn {

@@ -15,13 +15,6 @@
 namespace assay {
 namespace {
 
-/// As a contract rounds, but for what leaves.
-Policy unstored(Policy policy) {
-  constexpr std::string_view output_site = "out";
-  if (policy.sites.find(output_site) >= 0) policy.sites = policy.sites.with(output_site, Format::fp64);
-  return policy;
-}
-
 /// The policy of tensor cores, which cut off sums, and operands in tf32. Nothing else is rounded.
 Policy cut_off(const Policy& contract, Format precision) {
   Policy policy = contract;
@@ -205,18 +198,13 @@ std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, cons
   if (!ours_) {
     ours_ = healthy_answers(problem_, precision_, threads_);
     Arrays exact;
-    for (const auto& [name, truth] : oracle_.tensors) {
-      Array& values = exact[name] = Array{truth.shape, {}};
-      for (const HiLo& x : truth.value) values.data.push_back(x.hi);
-    }
+    for (const auto& [name, truth] : oracle_.tensors) exact[name] = Array{truth.shape, nearest_doubles(truth.value)};
     for (std::size_t i = 0, n = ours_->size(); i < n; ++i)
       if (std::optional<Arrays> summed = with_gates_summed(problem_, exact, (*ours_)[i]))
         ours_->push_back(std::move(*summed));
   }
   const ModelFactor factor = model_factor(precision_);
-  std::vector<double> values;
-  for (const HiLo& x : expected.value) values.push_back(x.hi);
-  const ExactRun truth(std::move(values), expected.value);
+  const ExactRun truth(nearest_doubles(expected.value), expected.value);
   // Limits of a sigma that is known: what a kernel did is no estimate.
   Spread spread{.sigma = expected.sigma, .freedom = std::vector<double>(expected.sigma.size(), HUGE_VAL)};
   std::vector<double> gains(expected.gains.size()), off(expected.value.size());

@@ -212,9 +212,7 @@ std::vector<bool> rejections(const Known& known, const Tensors& answer, const st
   rejected[model_rule()] = fails_by_model(known, answer);
   for (std::size_t t = 0; t < known.baseline.size() && t < answer.size(); ++t) {
     const auto& [name, expected] = known.expectation.tensors[t];
-    std::vector<double> want;
-    want.reserve(expected.value.size());
-    for (const HiLo& value : expected.value) want.push_back(value.hi);
+    const std::vector<double> want = nearest_doubles(expected.value);
     const Evidence evidence{.dtype = expected.ulp_format,
                             .gradient = name.starts_with("d_"),
                             .of_key_or_value = name == "d_k" || name == "d_v",

@@ -21,10 +21,8 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 /// Those that have elements, by name.
 Named<Values> filled(const Answer& answer) {
   Named<Values> list;
-  for (const auto& [name, array] : answer.outputs)
-    if (!array.data.empty()) list.emplace_back(name, array.data);
-  for (const auto& [name, array] : answer.gradients)
-    if (!array.data.empty()) list.emplace_back("d_" + name, array.data);
+  for (auto& [name, array] : named(answer))
+    if (!array.data.empty()) list.emplace_back(name, std::move(array.data));
   return list;
 }
 

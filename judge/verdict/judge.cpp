@@ -258,9 +258,7 @@ double measure_sums(const Expected& e, const BothSums& both, const std::vector<d
   if (const Worst sum = both.leans.worst(leans); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = both.leans.name(sum.at);
   if (const Worst sum = both.gains.worst(gains); sum.value >= 0) {
-    std::vector<double> values;
-    for (const HiLo& value : e.value) values.push_back(value.hi);
-    const double size = slice_sums(e.layout, e.gain_weight, values)[sum.at];
+    const double size = slice_sums(e.layout, e.gain_weight, nearest_doubles(e.value))[sum.at];
     j.worst_gain = sum.value, j.worst_gain_slice = both.gains.name(sum.at);
     j.gain = size > 0 ? gains[sum.at] / size : 0;
   }

@@ -10,20 +10,18 @@
 namespace assay {
 namespace {
 
-template <class X>
-Named<BasicArray<X>> named(BasicAnswer<X> answer) {
-  Named<BasicArray<X>> list;
-  for (auto& [name, array] : answer.outputs) list.emplace_back(name, std::move(array));
-  for (auto& [name, array] : answer.gradients) list.emplace_back("d_" + name, std::move(array));
-  return list;
-}
-
 /// Arrays with heads have one axis more, and every room has a matrix.
 bool has_head_axis(const Problem& problem) {
   return std::ranges::any_of(problem.inputs, [](const auto& input) { return input.second.shape.size() >= 3; });
 }
 
 }  // namespace
+
+std::vector<double> nearest_doubles(const std::vector<HiLo>& values) {
+  std::vector<double> doubles(values.size());
+  std::ranges::transform(values, doubles.begin(), &HiLo::hi);
+  return doubles;
+}
 
 Arrays flat(Answer answer) {
   Arrays all = std::move(answer.outputs);

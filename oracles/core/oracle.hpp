@@ -13,6 +13,18 @@ namespace assay {
 template <class X>
 using Named = std::vector<std::pair<std::string, X>>;
 
+/// All tensors of an answer.
+template <class X>
+Named<BasicArray<X>> named(BasicAnswer<X> answer) {
+  Named<BasicArray<X>> list;
+  for (auto& [name, array] : answer.outputs) list.emplace_back(name, std::move(array));
+  for (auto& [name, array] : answer.gradients) list.emplace_back("d_" + name, std::move(array));
+  return list;
+}
+
+/// The doubles that are nearest to these values.
+std::vector<double> nearest_doubles(const std::vector<HiLo>& values);
+
 /// Outputs and gradients by the names of a report ("o", "d_q").
 Arrays flat(Answer answer);
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/core/kernel_room.hpp"
+#include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
@@ -37,9 +38,7 @@ Array drawn_rows(std::uint64_t seed, std::string_view name, int tokens, int dims
 
 std::vector<double> exact(const Problem& problem, std::string_view tensor) {
   const BasicAnswer<HiLo> answer = find_room(problem.mechanism)->values(problem, Tier::fp64);
-  std::vector<double> values;
-  for (const HiLo& x : answer.outputs.find(tensor)->second.data) values.push_back(x.hi);
-  return values;
+  return nearest_doubles(answer.outputs.find(tensor)->second.data);
 }
 
 std::vector<double> emulated(const Problem& problem, std::string_view form, Format precision, std::string_view tensor,
