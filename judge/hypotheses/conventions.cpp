@@ -29,6 +29,18 @@ void forget(Arrays& answer, const std::string& tensor) {
   if (found != answer.end()) std::fill(found->second.data.begin(), found->second.data.end(), unknown);
 }
 
+/// The answer where these inputs are so many times as large, with their gradients.
+Arrays answer_of_multiplied(const Scene& scene, const std::vector<std::string>& inputs, double factor) {
+  Problem p = scene.problem;
+  for (const std::string& name : inputs)
+    for (double& x : p.inputs.at(name).data) x *= factor;
+  Arrays answer = answer_of(scene, p);
+  for (const std::string& name : inputs)
+    if (const auto d = answer.find("d_" + name); d != answer.end())
+      for (double& x : d->second.data) x *= factor;
+  return answer;
+}
+
 /// The problem without groups: each output head has its own copy of what heads share, of head `of(h)` for those that
 /// `other` holds and of the head of its group for the rest.
 Problem with_heads_apart(const Scene& scene, const Problem& problem, const std::set<std::string>& other = {},
@@ -215,16 +227,8 @@ void add_gates(List& list, const Scene& scene) {
   }
   if (decays.size() < 2) return;
   list.push_back({"all decays log2", "all log decays taken as log2 (decays are 2^g, not e^g)",
-                  "multiply them by log2 e before exp2, or call exp", [decays](const Scene& s) {
-                    Problem p = s.problem;
-                    for (const std::string& name : decays)
-                      for (double& g : p.inputs.at(name).data) g *= std::numbers::ln2;
-                    Arrays answer = answer_of(s, p);
-                    for (const std::string& name : decays)
-                      if (const auto d = answer.find("d_" + name); d != answer.end())
-                        for (double& x : d->second.data) x *= std::numbers::ln2;
-                    return answer;
-                  }});
+                  "multiply them by log2 e before exp2, or call exp",
+                  [decays](const Scene& s) { return answer_of_multiplied(s, decays, std::numbers::ln2); }});
 }
 
 /// One number for all: of the first token, or of the first channel.
@@ -235,35 +239,33 @@ void add_firsts(List& list, const Scene& scene) {
     if (!grid.by_token || (domain != Domain::log_decay && !weighs(domain))) continue;
     for (const bool channel : {false, true}) {
       if ((channel ? grid.cols : grid.rows) < 2) continue;
-      list.push_back(
-          {name + (channel ? " of the first channel" : " of the first token"),
-           name + (channel ? " of the first channel for all channels" : " of the first token for all tokens"),
-           channel ? "read it for every channel" : "read it at t", [name, channel](const Scene& s) {
-             return answer_moved(s, {name}, Gradient::unknown, [&](const Moved& m) {
-               each_row(m.grid, m.values, [&](std::size_t h, std::size_t, std::span<double> row) {
-                 for (std::size_t c = 0; c < row.size(); ++c) row[c] = channel ? row[0] : m.values[m.grid.at(h, 0, c)];
-               });
-             });
-           }});
+      const std::string of = channel ? "of the first channel" : "of the first token";
+      add_form(list, name,
+               {of, of + (channel ? " for all channels" : " for all tokens"),
+                channel ? "read it for every channel" : "read it at t",
+                [channel](const Moved& m) {
+                  each_row(m.grid, m.values, [&](std::size_t h, std::size_t, std::span<double> row) {
+                    for (std::size_t c = 0; c < row.size(); ++c)
+                      row[c] = channel ? row[0] : m.values[m.grid.at(h, 0, c)];
+                  });
+                },
+                Gradient::unknown});
     }
   }
 }
 
 /// Prefix sums in place of what is summed.
 void add_sums(List& list, const Scene& scene) {
-  for (const std::string& name : scene.inputs()) {
-    if (scene.described(name)->field.domain != Domain::log_decay || !grid_in(scene, name, *scene.input(name)).by_token)
-      continue;
-    list.push_back({name + " cumulated", "prefix sums of " + name + " taken for " + name, "pass " + name + " itself",
-                    [name](const Scene& s) {
-                      return answer_moved(s, {name}, Gradient::unknown, [](const Moved& m) {
-                        each_row(m.grid, m.values, [&](std::size_t h, std::size_t t, std::span<double> row) {
-                          for (std::size_t c = 0; t > 0 && c < row.size(); ++c)
-                            row[c] += m.values[m.grid.at(h, t - 1, c)];
-                        });
-                      });
-                    }});
-  }
+  const Move cumulated = [](const Moved& m) {
+    each_row(m.grid, m.values, [&](std::size_t h, std::size_t t, std::span<double> row) {
+      for (std::size_t c = 0; t > 0 && c < row.size(); ++c) row[c] += m.values[m.grid.at(h, t - 1, c)];
+    });
+  };
+  for (const std::string& name : scene.inputs())
+    if (scene.described(name)->field.domain == Domain::log_decay && grid_in(scene, name, *scene.input(name)).by_token)
+      list.push_back(
+          {name + " cumulated", "prefix sums of " + name + " taken for " + name, "pass " + name + " itself",
+           [name, cumulated](const Scene& s) { return answer_moved(s, {name}, Gradient::unknown, cumulated); }});
 }
 
 // ---- states that are carried in ----
@@ -675,14 +677,7 @@ void add_writes(List& list, const Scene& scene) {
   // beta (v + S^T k) = -beta (-v - S^T k)
   list.push_back({"error added", "the prediction added, not subtracted (v + S^T k for v - S^T k)",
                   "write beta k (v - S^T k)^T", [](const Scene& s) {
-                    Problem p = s.problem;
-                    for (const char* name : {"beta", "v"})
-                      for (double& x : p.inputs.at(name).data) x = -x;
-                    Arrays answer = answer_of(s, p);
-                    for (const char* name : {"d_beta", "d_v"})
-                      if (const auto d = answer.find(name); d != answer.end())
-                        for (double& x : d->second.data) x = -x;
-                    return answer;
+                    return answer_of_multiplied(s, {"beta", "v"}, -1);
                   }});
 }
 
@@ -979,35 +974,26 @@ void add_places(List& list, const Scene& scene) {
   for (const std::string& name : scene.inputs()) {
     const Grid grid = grid_in(scene, name, *scene.input(name));
     if (!grid.by_head || grid.heads / static_cast<std::size_t>(scene.batch) < 2) continue;
-    list.push_back({name + " of another head", name + " of the next head", "give each head its own " + name,
-                    [name](const Scene& s) {
-                      return answer_moved(s, {name}, Gradient::moved, [](const Moved& m) {
-                        const auto n = static_cast<std::ptrdiff_t>(m.grid.rows * m.grid.cols);
-                        std::rotate(m.values.begin(), m.back ? m.values.end() - n : m.values.begin() + n,
-                                    m.values.end());
-                      });
-                    },
-                    false, true});
-    list.push_back({name + " of head 0", name + " of head 0 for all heads", "give each head its own " + name,
-                    [name](const Scene& s) {
-                      return answer_moved(s, {name}, Gradient::unknown, [](const Moved& m) {
-                        const std::size_t heads = m.grid.heads / static_cast<std::size_t>(m.scene.batch),
-                                          n = m.grid.rows * m.grid.cols;
-                        for (std::size_t i = 0; i < m.values.size(); ++i) m.values[i] = m.values[i - i / n % heads * n];
-                      });
-                    },
-                    false, true});
+    const std::string own = "give each head its own " + name;
+    const Move rotated = [](const Moved& m) {
+      const auto n = static_cast<std::ptrdiff_t>(m.grid.rows * m.grid.cols);
+      std::rotate(m.values.begin(), m.back ? m.values.end() - n : m.values.begin() + n, m.values.end());
+    };
+    add_form(list, name, {"of another head", "of the next head", own, rotated, Gradient::moved, false, true});
+    const Move first = [](const Moved& m) {
+      const std::size_t heads = m.grid.heads / static_cast<std::size_t>(m.scene.batch), n = m.grid.rows * m.grid.cols;
+      for (std::size_t i = 0; i < m.values.size(); ++i) m.values[i] = m.values[i - i / n % heads * n];
+    };
+    add_form(list, name, {"of head 0", "of head 0 for all heads", own, first, Gradient::unknown, false, true});
     if (!grid.by_token || grid.rows < 2) continue;
     for (const bool other : {false, true})
-      list.push_back({name + (other ? " as [B, T, H, d]" : " as [B, H, T, d]"),
-                      name + (other ? " read with the strides of tokens and heads exchanged"
-                                    : " taken for [B, H, T, d], which is [B, T, H, d]"),
-                      "tokens come before heads",
-                      [name, other](const Scene& s) {
-                        return answer_moved(s, {name}, Gradient::unknown,
-                                            [&](const Moved& m) { exchange_axes(m.grid, s.batch, m.values, other); });
-                      },
-                      true, true});
+      add_form(list, name,
+               {other ? "as [B, T, H, d]" : "as [B, H, T, d]",
+                other ? "read with the strides of tokens and heads exchanged"
+                      : "taken for [B, H, T, d], which is [B, T, H, d]",
+                "tokens come before heads",
+                [other](const Moved& m) { exchange_axes(m.grid, m.scene.batch, m.values, other); }, Gradient::unknown,
+                true, true});
   }
 }
 
@@ -1016,19 +1002,14 @@ void add_cotangents(List& list, const Scene& scene) {
   for (const auto& [name, array] : scene.problem.cotangents) {
     if (std::all_of(array.data.begin(), array.data.end(), [](double x) { return x == 0; })) continue;
     const std::string output = name;
-    list.push_back({"d_" + output + " subtracted", "d_" + output + " with the wrong sign",
-                    "add what the gradients owe to d_" + output, [output](const Scene& s) {
-                      Problem p = s.problem;
-                      for (double& x : p.cotangents.at(output).data) x = -x;
-                      return answer_of(s, p);
-                    }});
-    list.push_back({"d_" + output + " ignored", "d_" + output + " ignored", "add what the gradients owe to d_" + output,
-                    [output](const Scene& s) {
-                      Problem p = s.problem;
-                      Array& d = p.cotangents.at(output);
-                      std::fill(d.data.begin(), d.data.end(), 0.0);
-                      return answer_of(s, p);
-                    }});
+    for (const bool ignored : {false, true})
+      list.push_back({"d_" + output + (ignored ? " ignored" : " subtracted"),
+                      "d_" + output + (ignored ? " ignored" : " with the wrong sign"),
+                      "add what the gradients owe to d_" + output, [output, ignored](const Scene& s) {
+                        Problem p = s.problem;
+                        for (double& x : p.cotangents.at(output).data) x = ignored ? 0 : -x;
+                        return answer_of(s, p);
+                      }});
   }
 }
 

@@ -10,21 +10,6 @@
 namespace assay::hypotheses {
 namespace {
 
-struct InputForm {
-  std::string key, what, mend;
-  Move move;
-  Gradient gradient = Gradient::moved;
-  bool looks_ahead = false, whole_sequences = false;
-};
-
-void add_form(std::vector<Convention>& list, const std::string& name, const InputForm& form) {
-  list.push_back({name + ' ' + form.key, name + ' ' + form.what, form.mend,
-                  [name, gradient = form.gradient, move = form.move](const Scene& s) {
-                    return answer_moved(s, {name}, gradient, move);
-                  },
-                  form.looks_ahead, form.whole_sequences});
-}
-
 Move by_number(const std::function<double(double)>& f) {
   return [f](const Moved& m) { std::transform(m.values.begin(), m.values.end(), m.values.begin(), f); };
 }
@@ -170,6 +155,14 @@ void add_mean_of_channels(std::vector<Convention>& list, const std::string& name
 }
 
 }  // namespace
+
+void add_form(std::vector<Convention>& list, const std::string& name, const InputForm& form) {
+  list.push_back({name + ' ' + form.key, name + ' ' + form.what, form.mend,
+                  [name, gradient = form.gradient, move = form.move](const Scene& s) {
+                    return answer_moved(s, {name}, gradient, move);
+                  },
+                  form.looks_ahead, form.whole_sequences});
+}
 
 void add_input_forms(std::vector<Convention>& list, const Scene& scene) {
   add_shared_of_other_heads(list, scene);
