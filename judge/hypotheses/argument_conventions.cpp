@@ -22,22 +22,27 @@ using Edit = std::function<void(Problem&)>;
 void add(List& list, const std::string& what, const std::string& mend, std::function<Arrays(const Scene&)> answer) {
   list.push_back({what, what, mend, std::move(answer), true});
 }
-/// The problem was another one; the gradient of `own` is then of something else.
+/// The problem was another one; the gradients of `own` are then of something else.
 void add_edit(List& list, const std::string& what, const std::string& mend, const Edit& edit,
-              const std::string& own = "") {
+              const std::vector<std::string>& own = {}) {
   add(list, what, mend, [edit, own](const Scene& s) {
     Problem p = s.problem;
     edit(p);
     Arrays answer = answer_of(*s.room, p);
-    answer.erase("d_" + own);
+    for (const std::string& name : own) answer.erase("d_" + name);
     return answer;
   });
 }
+/// Outputs without that input; "": with all.
+Arrays outputs_without(const Scene& s, const std::string& input) {
+  Problem p = s.problem;
+  p.inputs.erase(input), p.cotangents.clear();
+  return answer_of(*s.room, p);
+}
 void add_values(List& list, const std::string& name, const std::string& what, const std::function<double(double)>& f) {
-  add_edit(
-      list, name + ' ' + what, "read " + name + " as it is",
-      [name, f](Problem& p) { std::ranges::transform(p.inputs.at(name).data, p.inputs.at(name).data.begin(), f); },
-      name);
+  add_edit(list, name + ' ' + what, "read " + name + " as it is",
+           [name, f](Problem& p) { std::ranges::transform(p.inputs.at(name).data, p.inputs.at(name).data.begin(), f); },
+           {name});
 }
 
 void set_scale(Problem& p, double scale) {
@@ -189,23 +194,21 @@ void add_numbers(List& list, const Scene& scene, const std::string& name) {
   const char* const rows = paged ? "page" : "row or block of rows";
   for (std::size_t axis = name.ends_with("_scale") ? 1 : x.shape.size(); axis < x.shape.size(); ++axis)
     if (x.shape[axis] > 1)
-      add_edit(
-          list,
-          fmt::format("{} of the next {}", name,
-                      axis == 1             ? rows
-                      : axis == 3 || !paged ? "block of channels"
-                                            : "row"),
-          "read it at its own place", [name, axis](Problem& p) { rotate(p.inputs.at(name), axis); }, name);
+      add_edit(list,
+               fmt::format("{} of the next {}", name,
+                           axis == 1             ? rows
+                           : axis == 3 || !paged ? "block of channels"
+                                                 : "row"),
+               "read it at its own place", [name, axis](Problem& p) { rotate(p.inputs.at(name), axis); }, {name});
   if (name == "bias" && x.shape[0] > 1) {
-    add_edit(
-        list, "bias of head 0 for all heads", "every head has its own bias",
-        [](Problem& p) {
-          Array& bias = p.inputs.at("bias");
-          const auto one = static_cast<std::ptrdiff_t>(bias.data.size()) / bias.shape[0];
-          for (auto at = bias.data.begin() + one; at != bias.data.end(); at += one)
-            std::copy_n(bias.data.begin(), one, at);
-        },
-        "bias");
+    add_edit(list, "bias of head 0 for all heads", "every head has its own bias",
+             [](Problem& p) {
+               Array& bias = p.inputs.at("bias");
+               const auto one = static_cast<std::ptrdiff_t>(bias.data.size()) / bias.shape[0];
+               for (auto at = bias.data.begin() + one; at != bias.data.end(); at += one)
+                 std::copy_n(bias.data.begin(), one, at);
+             },
+             {"bias"});
     list.back().whole_sequences = true;
   }
   for (const int n : {2, 3, 4, 8, 16})
@@ -243,14 +246,13 @@ void add_scale_layouts(List& list, const Scene& scene) {
       swizzled.emplace_back(name);
   if (swizzled.empty()) return;
   const std::string what = swizzled.size() == 1 ? swizzled.front() : "scales";
-  add(list, fmt::format("{} read linearly, which the file has in {}", what, name_of(layout)),
-      "read params.scale_layout, and scales where it has them", [layout, swizzled](const Scene& s) {
-        Problem p = s.problem;
+  add_edit(
+      list, fmt::format("{} read linearly, which the file has in {}", what, name_of(layout)),
+      "read params.scale_layout, and scales where it has them",
+      [layout, swizzled](Problem& p) {
         for (const std::string& name : swizzled) read_linearly(p.inputs.at(name), layout);
-        Arrays answer = answer_of(*s.room, p);
-        for (const std::string& name : swizzled) answer.erase("d_" + name);
-        return answer;
-      });
+      },
+      swizzled);
 }
 
 /// Lists of keys read otherwise.
@@ -306,8 +308,7 @@ void add_inputs(List& list, const Scene& scene) {
     const Array* x = scene.input(name);
     if (argument.part != arguments::Part::inputs || x == nullptr) continue;
     if (!name.starts_with("cu_seqlens"))
-      add_edit(
-          list, name + " ignored", "read " + name, [name](Problem& p) { ignore(p, name); }, name);
+      add_edit(list, name + " ignored", "read " + name, [name](Problem& p) { ignore(p, name); }, {name});
     if (name == "mask")
       add_edit(list, "mask the other way round (1 hides)", "1 is a key that is seen", [](Problem& p) {
         for (double& v : p.inputs.at("mask").data) v = 1 - v;
@@ -317,8 +318,8 @@ void add_inputs(List& list, const Scene& scene) {
     else
       add_numbers(list, scene, name);
     if ((name == "mask" || name == "bias") && is_square(*x))
-      add_edit(
-          list, name + " transposed", "rows are queries", [name](Problem& p) { transpose(p.inputs.at(name)); }, name);
+      add_edit(list, name + " transposed", "rows are queries", [name](Problem& p) { transpose(p.inputs.at(name)); },
+               {name});
   }
 }
 
@@ -375,9 +376,8 @@ void add_sequences(List& list, const Scene& scene) {
   if (sequences <= 16 && scene.input("cu_seqlens") == nullptr)
     add(list, "the state carried from one sequence into the next", "start every sequence from its own initial state",
         [sequences](const Scene& s) { return carried_on(s, sequences); });
-  add_edit(
-      list, "initial_state of the next sequence", "start every sequence from its own initial state",
-      [heads](Problem& p) { rotate(p.inputs.at("initial_state"), 0, heads); }, "initial_state");
+  add_edit(list, "initial_state of the next sequence", "start every sequence from its own initial state",
+           [heads](Problem& p) { rotate(p.inputs.at("initial_state"), 0, heads); }, {"initial_state"});
   list.back().whole_sequences = true;
 }
 
@@ -406,9 +406,7 @@ void add_lse(List& list, const Scene& scene, bool with_sink) {
   if (scene.described("lse") == nullptr) return;
   const auto from = [&](const std::string& what, const std::function<double(double m, double sum)>& f) {
     add(list, what, "lse = max + ln sum e^(s - max)", [f, with_sink](const Scene& s) {
-      Problem p = s.problem;
-      p.cotangents.clear();
-      Array lse = answer_of(*s.room, p).at("lse");
+      Array lse = outputs_without(s, "").at("lse");
       const Array m = maxima(s, with_sink);
       for (std::size_t i = 0; i < lse.data.size(); ++i) lse.data[i] = f(m.data[i], lse.data[i] - m.data[i]);
       return Arrays{{"lse", std::move(lse)}};
@@ -429,9 +427,7 @@ void add_sinks(List& list, const Scene& scene) {
   for (const char* output : {"o", "lse"})
     add(list, fmt::format("the sink missing from {} alone", output), "it is a term of the row's sum, in o and in lse",
         [output](const Scene& s) {
-          Problem p = s.problem;
-          p.inputs.erase("sink"), p.cotangents.clear();
-          return Arrays{{output, answer_of(*s.room, p).at(output)}};
+          return Arrays{{output, outputs_without(s, "sink").at(output)}};
         });
 }
 
@@ -440,9 +436,7 @@ void add_bare_sink(List& list, const Scene& scene, bool with_sink) {
   if (scene.input("sink") == nullptr) return;
   add(list, "the sink's exponential without the row's maximum (e^sink, not e^(sink - max))",
       "take the maximum off the sink, too", [with_sink](const Scene& s) {
-        Problem p = s.problem;
-        p.inputs.erase("sink"), p.cotangents.clear();
-        Arrays plain = answer_of(*s.room, p);
+        Arrays plain = outputs_without(s, "sink");
         const Array m = maxima(s, with_sink);
         Array &o = plain.at("o"), &lse = plain.at("lse");
         const std::size_t rows = lse.data.size() / s.input("sink")->data.size(), cols = o.data.size() / lse.data.size();
@@ -478,9 +472,7 @@ void add_outlets(List& list, const Scene& scene) {
   if (scene.input("z") == nullptr) return;
   const auto from = [&](const std::string& what, double (*f)(double z)) {
     add(list, what, "o is multiplied by z sigmoid(z)", [f](const Scene& s) {
-      Problem p = s.problem;
-      p.inputs.erase("z"), p.cotangents.clear();
-      Arrays answer{{"o", answer_of(*s.room, p).at("o")}};
+      Arrays answer{{"o", outputs_without(s, "z").at("o")}};
       for (std::size_t i = 0; i < answer.at("o").data.size(); ++i)
         answer.at("o").data[i] *= f(s.input("z")->data.at(i));
       return answer;

@@ -63,6 +63,17 @@ Arrays walk(const Scene& scene, std::size_t size, Next next, const std::function
   return whole;
 }
 
+/// The same of a kernel that carries none of these inputs on.
+Arrays walk_without(const Scene& scene, std::size_t size, Next next,
+                    const std::function<bool(const std::string& input)>& is_lost) {
+  return walk(scene, size, next, [&](const Chunk& chunk) {
+    Problem p = chunk.problem;
+    for (auto& [name, array] : p.inputs)
+      if (chunk.begin > 0 && is_lost(name)) std::fill(array.data.begin(), array.data.end(), 0.0);
+    return answer_of(*scene.room, p);
+  });
+}
+
 Problem without_writes(Problem p) {
   Array& k = p.inputs.at("k");
   std::fill(k.data.begin(), k.data.end(), 0.0);
@@ -147,14 +158,8 @@ void add_state_mistakes(List& list, const Scene& scene, std::size_t size, const 
               });
   list.push_back({fmt::format("chunk {} state dropped", size),
                   "the state not carried from chunk to chunk (" + chunks + ")",
-                  "start each chunk from the state of the one before", [=](const Scene& s) {
-                    return walk(s, size, Next::as_answered, [&](const Chunk& chunk) {
-                      Problem p = chunk.problem;
-                      for (auto& [name, state] : p.inputs)
-                        if (is_state(name) && chunk.begin > 0) std::fill(state.data.begin(), state.data.end(), 0.0);
-                      return answer_of(*s.room, p);
-                    });
-                  }});
+                  "start each chunk from the state of the one before",
+                  [=](const Scene& s) { return walk_without(s, size, Next::as_answered, is_state); }});
   if (decays)
     list.push_back({fmt::format("chunk {} state not decayed", size),
                     "the state not decayed from chunk to chunk (" + chunks + ")",
@@ -185,12 +190,7 @@ void add_lost_states(List& list, const Scene& scene, std::size_t size, const std
       list.push_back({fmt::format("chunk {} {} dropped{}", size, carried_out(lost), in_o),
                       fmt::format("{} not carried from chunk to chunk{} ({})", lost.substr(8), in_o, chunks),
                       "start each chunk from what the one before has left", [=](const Scene& s) {
-                        return walk(s, size, next, [&](const Chunk& chunk) {
-                          Problem p = chunk.problem;
-                          Values& state = p.inputs.at(lost).data;
-                          if (chunk.begin > 0) std::fill(state.begin(), state.end(), 0.0);
-                          return answer_of(*s.room, p);
-                        });
+                        return walk_without(s, size, next, [&](const std::string& name) { return name == lost; });
                       }});
     }
 }
