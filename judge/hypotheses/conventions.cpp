@@ -29,6 +29,15 @@ void forget(Arrays& answer, const std::string& tensor) {
   if (found != answer.end()) std::fill(found->second.data.begin(), found->second.data.end(), unknown);
 }
 
+/// The answer where all tensors lie otherwise: `move` takes them there and, `back`, from there.
+Arrays answer_rearranged(const Scene& scene, const std::function<void(Arrays&, bool back)>& move) {
+  Problem p = scene.problem;
+  move(p.inputs, false), move(p.cotangents, false);
+  Arrays answer = answer_of(scene, p);
+  move(answer, true);
+  return answer;
+}
+
 /// The answer where these inputs are so many times as large, with their gradients.
 Arrays answer_of_multiplied(const Scene& scene, const std::vector<std::string>& inputs, double factor) {
   Problem p = scene.problem;
@@ -604,11 +613,8 @@ void add_direction(List& list, const Scene& scene) {
   if (scene.tokens() < 2 || !scene.aligned()) return;
   list.push_back({"backwards", "the sequence walked from the last token to the first", "walk it from token 0",
                   [](const Scene& s) {
-                    Problem p = s.problem;
-                    each_with_tokens(s, p.inputs, reverse_rows), each_with_tokens(s, p.cotangents, reverse_rows);
-                    Arrays answer = answer_of(s, p);
-                    each_with_tokens(s, answer, reverse_rows);
-                    return answer;
+                    return answer_rearranged(s,
+                                             [&](Arrays& arrays, bool) { each_with_tokens(s, arrays, reverse_rows); });
                   },
                   true, false});
 }
@@ -826,11 +832,8 @@ void add_heads(List& list, const Scene& scene) {
                       // Place (g, j) of group g has the head g + j Hs, which reads g.
                       for (std::size_t b = 0; b < sequences; ++b)
                         for (std::size_t i = 0; i < H; ++i) of[b * H + i] = b * H + i / G + (i % G) * Hs;
-                      Problem p = s.problem;
-                      permute_heads(s, p.inputs, of, false), permute_heads(s, p.cotangents, of, false);
-                      Arrays answer = answer_of(s, p);
-                      permute_heads(s, answer, of, true);
-                      return answer;
+                      return answer_rearranged(s,
+                                               [&](Arrays& arrays, bool back) { permute_heads(s, arrays, of, back); });
                     },
                     false, true});
   for (const std::string& name : scene.inputs()) {
@@ -914,15 +917,10 @@ void add_axes(List& list, const Scene& scene) {
                           : "tensors taken for [B, H, T, d], which are [B, T, H, d]",
                     "tokens come before heads",
                     [other](const Scene& s) {
-                      const auto exchange = [&](Arrays& arrays, bool back) {
-                        each_with_tokens(s, arrays,
-                                         [&](const Grid& n, Values& x) { exchange_axes(n, s.batch, x, back); });
-                      };
-                      Problem p = s.problem;
-                      exchange(p.inputs, other), exchange(p.cotangents, other);
-                      Arrays answer = answer_of(s, p);
-                      exchange(answer, !other);
-                      return answer;
+                      return answer_rearranged(s, [&](Arrays& arrays, bool back) {
+                        each_with_tokens(
+                            s, arrays, [&](const Grid& n, Values& x) { exchange_axes(n, s.batch, x, back != other); });
+                      });
                     },
                     true, true});
 }
@@ -960,11 +958,7 @@ void add_untransposed(List& list, const Scene& scene) {
   list.push_back({"heads for tokens", "heads taken for tokens, and tokens for heads",
                   "transpose axes 1 and 2 of inputs and outputs",
                   [](const Scene& s) {
-                    Problem p = s.problem;
-                    exchange_heads_and_tokens(s, p.inputs), exchange_heads_and_tokens(s, p.cotangents);
-                    Arrays answer = answer_of(s, p);
-                    exchange_heads_and_tokens(s, answer);
-                    return answer;
+                    return answer_rearranged(s, [&](Arrays& arrays, bool) { exchange_heads_and_tokens(s, arrays); });
                   },
                   true, true});
 }
