@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,19 +30,14 @@ void add_derived(language::Program& program, std::string_view name) {
   const int zeros = missing.zeros(type);
   params.push_back(type);
   language::Builder out(std::move(params));
-  std::vector<int> at(body.params.size());
-  std::iota(at.begin(), at.end(), 0);
-  const auto mapped = [&at](std::vector<int> values) {
-    for (int& v : values) v = at[language::index(v)];
-    return values;
-  };
+  std::vector<int> at = language::first_values(body.params.size());
   for (const language::Node& node : body.nodes) {
-    const int v = out.append(node.op, mapped(node.args), node.attributes);
+    const int v = out.append(node.op, language::mapped(node.args, at), node.attributes);
     const bool here = static_cast<int>(at.size()) == derived;
     at.push_back(here ? out.append(language::Op::add, {v, body.first()}, {}) : v);
   }
   program.inputs.push_back({std::string(name), type, "real", std::move(missing).finish({zeros})});
-  program.body = std::move(out).finish(mapped(body.results));
+  program.body = std::move(out).finish(language::mapped(body.results, at));
 }
 
 /// With its gradient, which is derived once; by what the room of these inputs works out, too.

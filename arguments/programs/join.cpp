@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay::arguments {
@@ -16,12 +17,11 @@ using language::Block;
 using language::Builder;
 using language::Dim;
 using language::Input;
+using language::mapped;
 using language::Node;
 using language::Op;
 using language::Program;
 using language::Type;
-
-std::size_t index(int v) { return static_cast<std::size_t>(v); }
 
 const std::string& called(const std::string& name, const Names& names) {
   const auto found = names.find(name);
@@ -48,29 +48,17 @@ Attributes renamed(Attributes attributes, const Names& axes) {
 
 /// The nodes of `block` after those of `out`; `at`: where its values are, parameters first.
 void copy(const Block& block, const Names& axes, std::vector<int>& at, Builder& out) {
-  for (const Node& node : block.nodes) {
-    std::vector<int> args = node.args;
-    for (int& a : args) a = at[index(a)];
-    at.push_back(out.emit(node.op, std::move(args), renamed(node.attributes, axes)));
-  }
-}
-
-std::vector<int> results_at(const Block& block, const std::vector<int>& at) {
-  std::vector<int> results = block.results;
-  for (int& r : results) r = at[index(r)];
-  return results;
+  for (const Node& node : block.nodes)
+    at.push_back(out.emit(node.op, mapped(node.args, at), renamed(node.attributes, axes)));
 }
 
 std::shared_ptr<const Block> renamed(const Block& block, const Names& axes) {
   std::vector<Type> params;
-  std::vector<int> at;
-  for (const Type& type : block.params) {
-    at.push_back(static_cast<int>(params.size()));
-    params.push_back(renamed(type, axes));
-  }
+  for (const Type& type : block.params) params.push_back(renamed(type, axes));
+  std::vector<int> at = language::first_values(params.size());
   Builder out(std::move(params));
   copy(block, axes, at, out);
-  return std::move(out).finish(results_at(block, at));
+  return std::move(out).finish(mapped(block.results, at));
 }
 
 std::vector<Type> types_of(const std::vector<Input>& inputs) {
@@ -93,7 +81,7 @@ std::shared_ptr<const Block> missing_of(const Program& program, std::size_t i, c
     at.push_back(position(before, called(program.inputs[b].name, in)));
   Builder out(types_of(before));
   copy(block, axes, at, out);
-  return language::canonical(*std::move(out).finish(results_at(block, at)));
+  return language::canonical(*std::move(out).finish(mapped(block.results, at)));
 }
 
 }  // namespace
@@ -125,7 +113,7 @@ Program Join::program(const std::string& name, const std::vector<std::string>& o
     std::vector<int> at;
     for (const Input& input : step.program->inputs) at.push_back(values.at(called(input.name, step.in)));
     copy(*step.program->body, step.axes, at, body);
-    const std::vector<int> results = results_at(*step.program->body, at);
+    const std::vector<int> results = mapped(step.program->body->results, at);
     for (std::size_t r = 0; r < results.size(); ++r) values[called(step.program->outputs[r], step.out)] = results[r];
   }
   whole.outputs = outputs;
@@ -147,26 +135,23 @@ Program with_states(const Program& program) {
   const Node* scan = get == nullptr || get->op != Op::get ? nullptr : block.node(get->args[0]);
   require(scan != nullptr && get->attributes.i < scan->attributes.carry, program.name,
           ": its final_state is not the last state of a scan");
-  std::vector<int> at;
-  for (int p = 0; p < block.first(); ++p) at.push_back(p);
+  std::vector<int> at = language::first_values(block.params.size());
   Builder out(block.params);
   int states = -1;
   for (const Node& node : block.nodes) {
-    std::vector<int> args = node.args;
-    for (int& a : args) a = at[index(a)];
     Attributes attributes = node.attributes;
     if (&node == scan) {
       Block step = *attributes.body;
       step.results.push_back(get->attributes.i);  // the state that comes in is a row, too
       attributes.body = renamed(step, {});
     }
-    at.push_back(out.emit(node.op, std::move(args), attributes));
+    at.push_back(out.emit(node.op, mapped(node.args, at), attributes));
     if (&node != scan) continue;
     Attributes row;
     row.i = static_cast<int>(attributes.body->results.size()) - 1;
     states = out.emit(Op::get, {at.back()}, row);
   }
-  std::vector<int> results = results_at(block, at);
+  std::vector<int> results = mapped(block.results, at);
   results.push_back(states);
   Program more = program;
   more.outputs.emplace_back("states");

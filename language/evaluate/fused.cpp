@@ -1,7 +1,6 @@
 #include "language/evaluate/fused.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +14,7 @@ namespace {
 
 /// Which values are made of value v.
 std::vector<char> made_of(const Block& block, int v) {
-  std::vector<char> made(index(block.first()) + block.nodes.size(), 0);
+  std::vector<char> made(index(values_of(block)), 0);
   made[index(v)] = 1;
   for (int w = std::max(v + 1, block.first()); w < static_cast<int>(made.size()); ++w)
     for (const int a : block.node(w)->args) made[index(w)] |= made[index(a)];
@@ -33,7 +32,7 @@ struct Pair {
 
 std::optional<Pair> found_in(const Block& block) {
   std::vector<int> scans;
-  for (int v = block.first(); v < block.first() + static_cast<int>(block.nodes.size()); ++v)
+  for (int v = block.first(); v < values_of(block); ++v)
     if (const Node& node = *block.node(v); node.op == Op::scan && adds_up(*node.attributes.body, node.attributes.carry))
       scans.push_back(v);
   for (const int map : scans) {
@@ -61,13 +60,8 @@ struct Operands {
 
 /// The nodes of a step in another, whose parameters are at `at`; its results there.
 std::vector<int> taken_in(const Block& step, std::vector<int> at, Builder& out) {
-  const auto mapped = [&](const std::vector<int>& values) {
-    std::vector<int> list;
-    for (const int v : values) list.push_back(at[index(v)]);
-    return list;
-  };
-  for (const Node& node : step.nodes) at.push_back(out.emit(node.op, mapped(node.args), node.attributes));
-  return mapped(step.results);
+  for (const Node& node : step.nodes) at.push_back(out.emit(node.op, mapped(node.args, at), node.attributes));
+  return mapped(step.results, at);
 }
 
 /// Both scans as one: the operands it has in `block`, and what it says.
@@ -92,8 +86,7 @@ std::pair<std::vector<int>, Attributes> joined(const Block& block, const Node& s
     params.push_back(std::move(type));
   }
   Builder step(params);
-  std::vector<int> at(index(own)), of_map;
-  std::iota(at.begin(), at.end(), 0);
+  std::vector<int> at = first_values(index(own)), of_map;
   for (int i = 0; i < outer; ++i) at.push_back(first_value + i);
   for (const int i : rows.of_second) of_map.push_back(carry + i);
   for (const int i : values.of_second) of_map.push_back(first_value + i);
@@ -111,26 +104,21 @@ std::shared_ptr<const Block> with(const Block& block, const Pair& pair) {
             before_map = static_cast<int>(block.node(pair.scan)->types.size());
   const std::vector<char> late = made_of(block, first);
   Builder out(block.params);
-  std::vector<int> at(late.size(), -1);
-  std::iota(at.begin(), at.begin() + block.first(), 0);
-  const auto mapped = [&](const std::vector<int>& values) {
-    std::vector<int> list;
-    for (const int v : values) list.push_back(at[index(v)]);
-    return list;
-  };
+  std::vector<int> at = first_values(block.params.size());
+  at.resize(late.size(), -1);
   const auto write = [&](int v) {
     const Node& node = *block.node(v);
     Attributes attributes = node.attributes;
     if (node.op == Op::get && node.args[0] == pair.map) attributes.i += before_map;
-    at[index(v)] = out.emit(node.op, mapped(node.args), std::move(attributes));
+    at[index(v)] = out.emit(node.op, mapped(node.args, at), std::move(attributes));
   };
   for (int v = block.first(); v < second; ++v)
     if (late[index(v)] == 0) write(v);
   auto [args, attributes] = joined(block, *block.node(pair.scan), *block.node(pair.map));
-  at[index(first)] = at[index(second)] = out.emit(Op::scan, mapped(args), std::move(attributes));
+  at[index(first)] = at[index(second)] = out.emit(Op::scan, mapped(args, at), std::move(attributes));
   for (int v = first + 1; v < static_cast<int>(late.size()); ++v)
     if (v != second && at[index(v)] < 0) write(v);
-  return std::move(out).finish(mapped(block.results));
+  return std::move(out).finish(mapped(block.results, at));
 }
 
 }  // namespace

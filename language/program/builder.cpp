@@ -113,7 +113,7 @@ class Canonical {
     const Node& node = *from_.node(v);
     Open open{v, node.args, node.attributes};
     if (node.op == Op::scan) drop_unused(open);
-    for (int& a : open.args) a = plain_[index(a)];
+    open.args = mapped(std::move(open.args), plain_);
     return open;
   }
 
@@ -141,14 +141,9 @@ class Canonical {
     std::vector<Type> params(body.params.begin(), body.params.begin() + own);
     for (const int v : used) params.push_back(body.params[index(v)]);
     Builder out(std::move(params));
-    for (const Node& node : body.nodes) {
-      std::vector<int> args = node.args;
-      for (int& a : args) a = renamed[index(a)];
-      renamed.push_back(out.append(node.op, std::move(args), node.attributes));
-    }
-    std::vector<int> results = body.results;
-    for (int& r : results) r = renamed[index(r)];
-    return std::move(out).finish(std::move(results));
+    for (const Node& node : body.nodes)
+      renamed.push_back(out.append(node.op, mapped(node.args, renamed), node.attributes));
+    return std::move(out).finish(mapped(body.results, renamed));
   }
 
   /// Not recursive: programs may be as deep as they are long.

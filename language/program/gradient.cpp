@@ -121,8 +121,7 @@ class Reverse {
   Forward forward(const Block& block, std::vector<int> args) {
     Forward f{std::move(args), {}};
     for (const Node& node : block.nodes) {
-      std::vector<int> a;
-      for (const int v : node.args) a.push_back(f.at[index(v)]);
+      std::vector<int> a = mapped(node.args, f.at);
       if (node.op != Op::scan) {
         f.at.push_back(e(node.op, std::move(a), node.attributes));
         continue;
@@ -151,8 +150,7 @@ class Reverse {
     };
     for (int v = static_cast<int>(f.at.size()) - 1; v >= block.first(); --v) {
       const Node& node = *block.node(v);
-      std::vector<int> a;
-      for (const int x : node.args) a.push_back(f.at[index(x)]);
+      const std::vector<int> a = mapped(node.args, f.at);
       const auto here = ct.find(v);
       if (node.op == Op::get && here != ct.end()) {
         of_scan[node.args[0]][node.attributes.i] = here->second;
@@ -437,8 +435,7 @@ Program gradient_of(const Program& program) {
     if (on.value[index(v)] != 0) ct[v] = sum;
   }
   r.backward(body, f, ct, flags);
-  std::vector<int> results;
-  for (const int v : body.results) results.push_back(f.at[index(v)]);
+  std::vector<int> results = mapped(body.results, f.at);
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     if (!program.inputs[i].gradient) continue;
     const auto found = ct.find(static_cast<int>(i));

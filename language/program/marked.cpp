@@ -1,31 +1,25 @@
 #include "language/program/marked.hpp"
 
-#include <numeric>
 #include <utility>
 
 #include "language/program/builder.hpp"
+#include "language/program/lists.hpp"
 
 namespace assay::language {
 namespace {
 
 std::shared_ptr<const Block> marked(const Block& block, const Attributes& site) {
   Builder out(block.params);
-  std::vector<int> at(block.params.size());
-  std::iota(at.begin(), at.end(), 0);
-  const auto mapped = [&](const std::vector<int>& values) {
-    std::vector<int> list;
-    for (const int v : values) list.push_back(at[static_cast<std::size_t>(v)]);
-    return list;
-  };
+  std::vector<int> at = first_values(block.params.size());
   for (const Node& node : block.nodes) {
-    std::vector<int> args = mapped(node.args);
+    std::vector<int> args = mapped(node.args, at);
     Attributes attributes = node.attributes;
     if (node.op == Op::contract)
       for (int& operand : args) operand = out.emit(Op::round, {operand}, site);
     if (node.op == Op::scan) attributes.body = marked(*attributes.body, site);
     at.push_back(out.emit(node.op, std::move(args), std::move(attributes)));
   }
-  return std::move(out).finish(mapped(block.results));
+  return std::move(out).finish(mapped(block.results, at));
 }
 
 }  // namespace

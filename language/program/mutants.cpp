@@ -1,7 +1,6 @@
 #include "language/program/mutants.hpp"
 
 #include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -17,17 +16,10 @@ using Made = std::shared_ptr<const Block>;
 using Make = std::function<int(Builder&, const std::vector<int>&)>;
 using Tell = std::function<void(const std::string& what, const Make& make)>;
 
-std::vector<int> mapped(const std::vector<int>& args, const std::vector<int>& at) {
-  std::vector<int> out;
-  for (const int a : args) out.push_back(at[index(a)]);
-  return out;
-}
-
 /// The block with node `changed` made otherwise.
 Made rebuilt(const Block& block, std::size_t changed, const Make& make) {
   Builder out(block.params);
-  std::vector<int> at(block.params.size());
-  std::iota(at.begin(), at.end(), 0);
+  std::vector<int> at = first_values(block.params.size());
   for (std::size_t n = 0; n < block.nodes.size(); ++n) {
     const std::vector<int> args = mapped(block.nodes[n].args, at);
     at.push_back(n == changed ? make(out, args) : out.emit(block.nodes[n].op, args, block.nodes[n].attributes));
@@ -126,15 +118,10 @@ void wrong_nodes(const Node& node, const Block& block, const Tell& tell) {
 
 /// The block in which node n reads value v as operand k.
 Made rewired(const Block& block, std::size_t n, std::size_t k, int v) {
-  Builder out(block.params);
-  std::vector<int> at(block.params.size());
-  std::iota(at.begin(), at.end(), 0);
-  for (std::size_t m = 0; m < block.nodes.size(); ++m) {
-    std::vector<int> args = block.nodes[m].args;
-    if (m == n) args[k] = v;
-    at.push_back(out.emit(block.nodes[m].op, mapped(args, at), block.nodes[m].attributes));
-  }
-  return std::move(out).finish(mapped(block.results, at));
+  Block other = block;
+  Node& node = other.nodes[n];
+  node.args[k] = v;
+  return rebuilt(other, n, as(node.op, node.attributes));
 }
 
 /// Makes a value in the place of another, of those there are.
@@ -143,9 +130,7 @@ using Stand = std::function<int(Builder&, const std::vector<int>& values)>;
 /// The block in which node n is made as if value v were another; other readers of v see v.
 Made read_through(const Block& block, std::size_t n, int v, const Stand& stand) {
   Builder out(block.params);
-  std::vector<int> at(block.params.size());
-  std::iota(at.begin(), at.end(), 0);
-  std::vector<int> other = at;
+  std::vector<int> at = first_values(block.params.size()), other = at;
   const auto last = block.first() + static_cast<int>(n);
   for (const Node& node : block.nodes) {
     const int value = static_cast<int>(at.size());
@@ -278,9 +263,7 @@ void other_sums(const Node& node, const Block& block, const Tell& tell) {
 /// The step whose rows read state k before its update.
 Made stale(const Block& body, int carry, int k) {
   Builder out(body.params);
-  std::vector<int> at(body.params.size());
-  std::iota(at.begin(), at.end(), 0);
-  std::vector<int> again = at;
+  std::vector<int> at = first_values(body.params.size()), again = at;
   for (const Node& node : body.nodes) at.push_back(out.emit(node.op, mapped(node.args, at), node.attributes));
   for (std::size_t n = 0; n < body.nodes.size(); ++n) {
     const bool updates = body.first() + static_cast<int>(n) == body.results[index(k)];
