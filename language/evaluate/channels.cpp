@@ -51,11 +51,7 @@ class Walk {
   }
 
   int e(Op op, std::vector<int> args, Attributes a = {}) { return b_.emit(op, std::move(args), std::move(a)); }
-  int repeated(int v, const Dim& dim) {
-    Attributes along;
-    along.dim = dim;
-    return e(Op::expand, {v}, along);
-  }
+  int repeated(int v, const Dim& dim) { return e(Op::expand, {v}, language::along(dim)); }
   int constant(const char* number, const Dim& dim) {
     Attributes a;
     a.fraction = number;

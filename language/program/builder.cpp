@@ -203,12 +203,11 @@ int Builder::emit(Op op, std::vector<int> args, Attributes attributes) {
 int Builder::zeros(const Type& of) {
   Attributes nothing;
   nothing.fraction = "0";
-  int v = emit(Op::const_, {}, nothing);
-  for (std::size_t i = 0; i < of.axes.size(); ++i) {
-    Attributes along;
-    along.dim = of.axes[i], along.axis = static_cast<int>(i);
-    v = emit(Op::expand, {v}, along);
-  }
+  return spread(emit(Op::const_, {}, nothing), of.axes);
+}
+
+int Builder::spread(int v, const std::vector<Dim>& axes) {
+  for (std::size_t i = 0; i < axes.size(); ++i) v = emit(Op::expand, {v}, along(axes[i], static_cast<int>(i)));
   return v;
 }
 

@@ -9,6 +9,13 @@
 
 namespace assay::language {
 
+/// The attributes of an operation along an axis, or that makes one at that position.
+inline Attributes along(const Dim& dim, int axis = 0) {
+  Attributes a;
+  a.dim = dim, a.axis = axis;
+  return a;
+}
+
 /// Appends nodes to a block; equal nodes are one.
 class Builder {
  public:
@@ -21,6 +28,8 @@ class Builder {
   /// As above, another node even if there is an equal one.
   int append(Op op, std::vector<int> args, Attributes attributes);
   int zeros(const Type& of);
+  /// A value without axes at every place of these.
+  int spread(int v, const std::vector<Dim>& axes);
   std::shared_ptr<const Block> finish(std::vector<int> results) &&;
 
  private:

@@ -74,12 +74,6 @@ class Activities {
   std::map<std::pair<const Block*, Flags>, Activity> known_;
 };
 
-Attributes along(const Dim& dim, int axis) {
-  Attributes a;
-  a.dim = dim, a.axis = axis;
-  return a;
-}
-
 using Cotangents = std::map<int, int>;
 
 /// Where a block's values are in the gradient's block, and the states of its scans.
@@ -102,19 +96,15 @@ class Reverse {
     return block;
   }
 
-  int filled(int v, const std::vector<Dim>& dims) {
-    for (std::size_t i = 0; i < dims.size(); ++i) v = e(Op::expand, {v}, along(dims[i], static_cast<int>(i)));
-    return v;
-  }
   int constant(const char* value, const Type& like) {
     Attributes a;
     a.fraction = value;
-    return filled(e(Op::const_, {}, a), like.axes);
+    return b_.spread(e(Op::const_, {}, a), like.axes);
   }
   int whole(std::int64_t value, const Type& like) {
     Attributes a;
     a.value = value;
-    return filled(e(Op::int_, {}, a), like.axes);
+    return b_.spread(e(Op::int_, {}, a), like.axes);
   }
 
   /// The block here, its scans with their states as further rows.

@@ -34,16 +34,6 @@ Make as(Op op, Attributes attributes = {}) {
   return [op, attributes](Builder& b, const std::vector<int>& a) { return b.emit(op, a, attributes); };
 }
 
-/// A single value at every place of these axes.
-int spread(Builder& b, int value, const std::vector<Dim>& axes) {
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    Attributes along;
-    along.axis = static_cast<int>(i), along.dim = axes[i];
-    value = b.emit(Op::expand, {value}, along);
-  }
-  return value;
-}
-
 void terms(const Node& node, const std::string& name, const Tell& tell) {
   const bool drops_second = any_of(node.op, {Op::add, Op::mul, Op::sub, Op::div});
   if (drops_second) tell(name + ": only operand 1 is left", operand(0));
@@ -63,7 +53,7 @@ void masks(const Node& node, const Block& block, const std::string& name, const 
   tell(name + ": mask ignored", [&](Builder& b, const std::vector<int>& a) {
     Attributes yes;
     yes.truth = true;
-    return b.emit(node.op, {a[0], spread(b, b.emit(Op::const_, {}, yes), block.type(node.args[1]).axes)});
+    return b.emit(node.op, {a[0], b.spread(b.emit(Op::const_, {}, yes), block.type(node.args[1]).axes)});
   });
 }
 
@@ -152,13 +142,12 @@ class Solved {
 
   /// b over the diagonal of A.
   int by_diagonal() {
-    Attributes along, zero;
-    along.dim = dim_, zero.fraction = "0";
-    const int i = b_.emit(Op::iota, {}, along);
+    Attributes zero;
+    zero.fraction = "0";
+    const int i = b_.emit(Op::iota, {}, along(dim_));
     const int same = b_.emit(Op::eq, {repeated(i, 1), repeated(i, 0)});
     const int zeros = repeated(repeated(b_.emit(Op::const_, {}, zero), 0), 0);
-    along.axis = 1;
-    return b_.emit(Op::div, {rhs_, b_.emit(Op::sum, {b_.emit(Op::select, {same, A_, zeros})}, along)});
+    return b_.emit(Op::div, {rhs_, b_.emit(Op::sum, {b_.emit(Op::select, {same, A_, zeros})}, along(dim_, 1))});
   }
   /// After so many steps of conjugate gradients, from zero or from by_diagonal().
   int by_steps(int steps, bool from_diagonal) {
@@ -177,11 +166,7 @@ class Solved {
   }
 
  private:
-  int repeated(int v, int axis) {
-    Attributes along;
-    along.axis = axis, along.dim = dim_;
-    return b_.emit(Op::expand, {v}, along);
-  }
+  int repeated(int v, int axis) { return b_.emit(Op::expand, {v}, along(dim_, axis)); }
   int contract(const char* spec, int x, int y) {
     Attributes how;
     how.spec = spec;
@@ -253,9 +238,7 @@ void other_sums(const Node& node, const Block& block, const Tell& tell) {
   const Dim dim = summed_axis(node, block);
   if (dim.name.empty()) return;
   tell("mean for the sum", [&node, dim](Builder& b, const std::vector<int>& a) {
-    Attributes along;
-    along.dim = dim;
-    const int count = spread(b, b.emit(Op::real, {b.emit(Op::size, {}, along)}), node.types[0].axes);
+    const int count = b.spread(b.emit(Op::real, {b.emit(Op::size, {}, along(dim))}), node.types[0].axes);
     return b.emit(Op::div, {b.emit(node.op, a, node.attributes), count});
   });
 }
@@ -343,7 +326,7 @@ void scaled_once_more(const Node& node, const Block& block, const Tell& tell) {
       if (is_real(block, p) && block.type(p).axes.empty())
         tell(text(name_of(by), " by parameter ", p), [&node, p, by](Builder& b, const std::vector<int>& a) {
           const int value = b.emit(node.op, a, node.attributes);
-          return b.emit(by, {value, spread(b, p, node.types[0].axes)});
+          return b.emit(by, {value, b.spread(p, node.types[0].axes)});
         });
 }
 
