@@ -366,7 +366,8 @@ class Maker {
     const int K = request_.shape.key_dim;
     const auto gate = params_.find("gate");
     if (gate != params_.end() && gate->second != Param(std::string("log")) && takes("gate")) {
-      const bool channels = facts_.program != nullptr && by_channel();
+      const language::Input* plain = facts_.program == nullptr ? nullptr : facts_.program->input("log_decay");
+      const bool channels = plain != nullptr && plain->type.axes.size() == 2;
       const Param kind = gate->second;
       add_drawn("a", draw_.normal("a", channels ? rows(H_, {K}) : rows(H_), 2), true);
       if (kind == Param(std::string("softplus")) || kind == Param(std::string("bounded")))
@@ -387,12 +388,6 @@ class Maker {
     }
     if (is_wished("skip")) add_drawn("skip", draw_.normal("skip", {H_}), false);
     if (is_wished("z")) add_drawn("z", draw_.normal("z", rows(H_, {request_.shape.value_dim})), true);
-  }
-
-  bool by_channel() const {
-    for (const language::Input& input : facts_.program->inputs)
-      if (input.name == "log_decay") return input.type.axes.size() == 2;
-    return false;
   }
 
   void draw_numbers() {

@@ -91,10 +91,8 @@ bool has_rows(const Facts& facts, std::string_view input, bool is_paged, RowLayo
   }
   if (facts.family == Family::norm || facts.family == Family::convolution) return is_one_of(input, {"x", "z", "o"});
   if (is_one_of(input, {"a", "b", "dt", "z", "o"})) return true;
-  if (facts.program == nullptr) return false;
-  return std::any_of(facts.program->inputs.begin(), facts.program->inputs.end(), [&](const language::Input& one) {
-    return one.name == input && !one.type.axes.empty() && one.type.axes[0].name == "T";
-  });
+  const language::Input* one = facts.program == nullptr ? nullptr : facts.program->input(input);
+  return one != nullptr && !one->type.axes.empty() && one->type.axes[0].name == "T";
 }
 
 FileTensor rows_in_file(const std::vector<int>& file_shape, RowLayout layout, bool has_heads) {

@@ -1,6 +1,5 @@
 #include "arguments/listed_room.hpp"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,11 +19,10 @@ namespace {
 /// Gives the program an input that adds to the output of that name wherever the body reads it, zero where a case has
 /// none: its gradient is that by what the room works out. Changes nothing where no output is called so.
 void add_derived(language::Program& program, std::string_view name) {
-  const auto output = std::find(program.outputs.begin(), program.outputs.end(), name);
-  if (output == program.outputs.end()) return;
+  const std::optional<int> derived = program.output(name);
+  if (!derived) return;
   const language::Block& body = *program.body;
-  const int derived = body.results[static_cast<std::size_t>(output - program.outputs.begin())];
-  const language::Type type = body.type(derived);
+  const language::Type type = body.type(*derived);
   std::vector<language::Type> params = body.params;
   language::Builder missing(params);
   const int zeros = missing.zeros(type);
@@ -33,7 +31,7 @@ void add_derived(language::Program& program, std::string_view name) {
   std::vector<int> at = language::first_values(body.params.size());
   for (const language::Node& node : body.nodes) {
     const int v = out.append(node.op, language::mapped(node.args, at), node.attributes);
-    const bool here = static_cast<int>(at.size()) == derived;
+    const bool here = static_cast<int>(at.size()) == *derived;
     at.push_back(here ? out.append(language::Op::add, {v, body.first()}, {}) : v);
   }
   program.inputs.push_back({std::string(name), type, "real", std::move(missing).finish({zeros})});

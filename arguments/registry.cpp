@@ -88,12 +88,8 @@ constexpr Argument table[] = {
 };
 
 bool has_axes(const Facts& facts, std::string_view input, std::initializer_list<std::string_view> axes) {
-  if (facts.program == nullptr) return false;
-  for (const language::Input& one : facts.program->inputs)
-    if (one.name == input)
-      return std::equal(one.type.axes.begin(), one.type.axes.end(), axes.begin(), axes.end(),
-                        [](const language::Dim& dim, std::string_view name) { return dim.name == name; });
-  return false;
+  const language::Input* one = facts.program == nullptr ? nullptr : facts.program->input(input);
+  return one != nullptr && language::has_axes(one->type, axes);
 }
 
 /// Whether a mechanism says itself what becomes of its keys and gates.

@@ -13,11 +13,6 @@
 namespace assay::language {
 namespace {
 
-const Input* find_input(const Program& program, std::string_view name) {
-  const auto found = std::ranges::find_if(program.inputs, [&](const Input& i) { return i.name == name; });
-  return found == program.inputs.end() ? nullptr : &*found;
-}
-
 /// The written length of the chunks in which the form has that sequence; 0 if it has it as the program does.
 int chunk_of(const Program& program, const Program& form, const std::string& name, const Type& type, const Type& to) {
   const std::vector<Dim>&a = type.axes, &b = to.axes;
@@ -96,16 +91,16 @@ BasicAnswer<Enclosed> enclosed(const Room& room, const Program& program, const P
 Problem problem_of_form(const Program& program, const Program& form, const Problem& problem) {
   Problem out{problem.id, "", {}, {}, {}};
   for (const Input& input : form.inputs)
-    require(find_input(program, input.name) != nullptr || input.missing, form.name, " wants ", input.name, ", which ",
+    require(program.input(input.name) != nullptr || input.missing, form.name, " wants ", input.name, ", which ",
             program.name, " has not");
   for (const auto& [name, value] : problem.params)
-    if (find_input(form, name) != nullptr || form.settings.contains(name)) out.params.emplace(name, value);
+    if (form.input(name) != nullptr || form.settings.contains(name)) out.params.emplace(name, value);
   const auto put = [&](const std::string& name, const Array& array, const Type& type, const Type& to, Arrays& arrays) {
     const int chunk = chunk_of(program, form, name, type, to);
     arrays.emplace(name, chunk > 0 ? split(array, array.shape.size() - type.axes.size(), chunk) : array);
   };
   for (const auto& [name, array] : problem.inputs) {
-    const Input *input = find_input(program, name), *to = find_input(form, name);
+    const Input *input = program.input(name), *to = form.input(name);
     if (to == nullptr)
       require(input->missing != nullptr, form.name, " lacks ", name, ", which ", program.name, " must have");
     else
@@ -113,12 +108,11 @@ Problem problem_of_form(const Program& program, const Program& form, const Probl
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const std::string& name = program.outputs[i];
-    const auto at = std::find(form.outputs.begin(), form.outputs.end(), name);
-    require(at != form.outputs.end(), form.name, " lacks the output ", name, " of ", program.name);
+    const std::optional<int> at = form.output(name);
+    require(at.has_value(), form.name, " lacks the output ", name, " of ", program.name);
     const auto cotangent = problem.cotangents.find(name);
     if (cotangent == problem.cotangents.end()) continue;
-    const Type& to = form.body->result_type(static_cast<std::size_t>(at - form.outputs.begin()));
-    put(name, cotangent->second, program.body->result_type(i), to, out.cotangents);
+    put(name, cotangent->second, program.body->result_type(i), form.body->type(*at), out.cotangents);
   }
   return out;
 }
@@ -136,14 +130,12 @@ BasicAnswer<N> answer_of_program(const Mechanism& program, const Mechanism& form
   };
   for (std::size_t i = 0; i < program.program.outputs.size(); ++i) {
     const std::string& name = program.program.outputs[i];
-    const std::vector<std::string>& names = form.program.outputs;
-    const auto at = std::find(names.begin(), names.end(), name);
-    require(at != names.end(), form.program.name, " lacks the output ", name, " of ", program.program.name);
-    put_together(name, program.program.body->result_type(i),
-                 form.program.body->result_type(static_cast<std::size_t>(at - names.begin())), of_form.outputs);
+    const std::optional<int> at = form.program.output(name);
+    require(at.has_value(), form.program.name, " lacks the output ", name, " of ", program.program.name);
+    put_together(name, program.program.body->result_type(i), form.program.body->type(*at), of_form.outputs);
   }
   for (const Input& input : program.program.inputs)
-    if (const Input* to = find_input(form.program, input.name))
+    if (const Input* to = form.program.input(input.name))
       put_together(input.name, input.type, to->type, of_form.gradients);
   return of_form;
 }
@@ -156,7 +148,7 @@ std::vector<Distance> distances(const Room& program, const Room& form, const Pro
   const Mechanism &a = program_of(program), &b = program_of(form);
   Problem of_form = problem_of_form(a.program, b.program, problem), of_program = problem;
   of_form.mechanism = form.name, of_program.mechanism = program.name;
-  std::erase_if(of_program.inputs, [&](const auto& input) { return find_input(b.program, input.first) == nullptr; });
+  std::erase_if(of_program.inputs, [&](const auto& input) { return b.program.input(input.first) == nullptr; });
   const BasicAnswer<Enclosed> first = enclosed(program, a.program, of_program);
   const BasicAnswer<Enclosed> second = answer_of_program(a, b, of_program, enclosed(form, b.program, of_form));
   std::vector<Distance> list;
@@ -183,7 +175,7 @@ std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, c
     const bool gradient = !second.outputs.contains(name);
     const auto& arrays = gradient ? second.gradients : second.outputs;
     const auto found = arrays.find(gradient ? name.substr(2) : name);
-    if (gradient && find_input(b.program, name.substr(2)) == nullptr) continue;  // it is not asked for
+    if (gradient && b.program.input(name.substr(2)) == nullptr) continue;  // it is not asked for
     require(found != arrays.end(), b.program.name, " lacks ", name, ", which ", program.program.name, " answers");
     BasicArray<Enclosed> first(tensor.shape);
     for (std::size_t i = 0; i < first.data.size(); ++i) first.data[i] = {tensor.value[i], tensor.bound[i]};

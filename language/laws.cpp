@@ -48,10 +48,7 @@ class Laws {
     return answer<Mp100>(Posed<X>(mechanism_, problem), false).outputs;
   }
 
-  const Type& type_of(std::string_view input) const {
-    const auto at = std::ranges::find_if(program_.inputs, [&](const Input& i) { return i.name == input; });
-    return at->type;
-  }
+  const Type& type_of(std::string_view input) const { return program_.input(input)->type; }
   /// Whether its rows are tokens.
   bool has_rows(const Type& type) const {
     if (type.axes.empty()) return false;
@@ -148,10 +145,8 @@ class Laws {
     for (const Input& input : program_.inputs) {
       if (!input.name.starts_with("initial_")) continue;
       const std::string final = "final_" + input.name.substr(8);
-      const auto at = std::find(program_.outputs.begin(), program_.outputs.end(), final);
-      if (at != program_.outputs.end() &&
-          program_.body->result_type(static_cast<std::size_t>(at - program_.outputs.begin())) == input.type)
-        pairs.emplace_back(input.name, final);
+      const std::optional<int> at = program_.output(final);
+      if (at && program_.body->type(*at) == input.type) pairs.emplace_back(input.name, final);
     }
     if (pairs.empty()) return;
     constexpr std::size_t cut = 3;
@@ -203,8 +198,8 @@ class Laws {
   void linearity() {
     std::vector<std::string> names;
     for (const auto& [name, array] : problem_.inputs) {
-      const auto at = std::ranges::find_if(program_.inputs, [&, n = name](const Input& i) { return i.name == n; });
-      if (at->domain == "value" || (at->domain == "state" && name.starts_with("initial_"))) names.push_back(name);
+      const std::string& domain = program_.input(name)->domain;
+      if (domain == "value" || (domain == "state" && name.starts_with("initial_"))) names.push_back(name);
     }
     if (names.empty()) return;
     Problem other = problem_, sum = problem_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -128,10 +129,10 @@ Program Join::program(const std::string& name, const std::vector<std::string>& o
 }
 
 Program with_states(const Program& program) {
-  const auto output = std::find(program.outputs.begin(), program.outputs.end(), "final_state");
-  require(output != program.outputs.end(), program.name, ": has no final_state");
+  const std::optional<int> last = program.output("final_state");
+  require(last.has_value(), program.name, ": has no final_state");
   const Block& block = *program.body;
-  const Node* get = block.node(block.results[static_cast<std::size_t>(output - program.outputs.begin())]);
+  const Node* get = block.node(*last);
   const Node* scan = get == nullptr || get->op != Op::get ? nullptr : block.node(get->args[0]);
   require(scan != nullptr && get->attributes.i < scan->attributes.carry, program.name,
           ": its final_state is not the last state of a scan");

@@ -14,17 +14,6 @@ namespace {
 using language::Input;
 using language::Program;
 
-bool is(const Input& input, std::initializer_list<std::string_view> axes) {
-  return std::equal(input.type.axes.begin(), input.type.axes.end(), axes.begin(), axes.end(),
-                    [](const language::Dim& dim, std::string_view name) { return dim.name == name; });
-}
-
-const Input* find(const Program& program, std::string_view name) {
-  for (const Input& input : program.inputs)
-    if (input.name == name) return &input;
-  return nullptr;
-}
-
 /// The parts in front of the recurrence and behind it, and what they need to be told.
 class FrontEnd {
  public:
@@ -69,7 +58,7 @@ class FrontEnd {
     require_domain(sign_of(*eps) >= 0, -1, "params.l2_eps: expected at least 0, got ", *eps);
     params_["l2_eps"] = *eps;
     for (const char* name : {"q", "k", "p"})
-      if (const Input* input = find(recurrence_, name); input != nullptr && is(*input, {"T", "K"}))
+      if (const Input* input = recurrence_.input(name); input != nullptr && has_axes(input->type, {"T", "K"}))
         join_.then(part(kind == "root" ? "unit" : "unit-kind-" + kind), {{"x", name}}, {{"y", name}});
   }
 
@@ -90,7 +79,7 @@ class FrontEnd {
     }
     require_alone({"log_decay", "dt"}, gate);
     require_domain(given_.has_input("a"), -1, "a: missing, from which gate ", gate, " makes log_decay");
-    const bool channels = is(*find(recurrence_, "log_decay"), {"T", "K"});
+    const bool channels = has_axes(recurrence_.input("log_decay")->type, {"T", "K"});
     join_.then(part("gate_" + gate + (channels ? "-channels-K" : "")));
     if (gate == "softplus") {
       require_domain(given_.has_input("a_log"), -1, "a_log: missing, the factor of gate softplus");
@@ -255,7 +244,7 @@ class Recurrence {
     const int states = heads_ ? numbers.shape[sequences_.packed ? 1 : 0] : 1;
     require_domain(!heads_ || (states > 0 && head_count_ % states == 0), -1, input.name, ": states of ", states,
                    " heads, but there are ", head_count_);
-    State state{{input.name, numbers.shape, heads_}, v_first_ && is(input, {"K", "V"})};
+    State state{{input.name, numbers.shape, heads_}, v_first_ && has_axes(input.type, {"K", "V"})};
     plan_.gradients.insert(input.name);
     plan_.inputs[input.name] = std::move(numbers);
     return state;
@@ -292,16 +281,14 @@ class Recurrence {
 
   void take_output(const std::string& name) {
     const Program& program = plan_.mechanism.program;
-    const auto i = static_cast<std::size_t>(std::ranges::find(program.outputs, name) - program.outputs.begin());
-    const language::Type& type = program.body->result_type(i);
+    const language::Type& type = program.body->type(*program.output(name));
     std::vector<int> shape = lengths_of(type);
     if (name == "states") {
       state_shape_ = {shape.begin() + 1, shape.end()};
       return;
     }
     const bool by_token = !type.axes.empty() && type.axes[0].name == "T";
-    const bool turned =
-        v_first_ && type.axes.size() == 2 && !by_token && type.axes[0].name == "K" && type.axes[1].name == "V";
+    const bool turned = v_first_ && has_axes(type, {"K", "V"});
     if (turned) std::swap(shape[0], shape[1]);
     if (heads_) shape.insert(shape.begin(), head_count_);
     if (!by_token && sequences_.packed) shape.insert(shape.begin(), sequences_.count());

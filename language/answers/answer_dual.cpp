@@ -24,9 +24,8 @@ BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent) {
   const Program& program = posed.mechanism().program;
   detail::require_memory(program, posed.sizes(), sizeof(S));
   for (const auto& [name, array] : tangent)
-    require(std::ranges::any_of(program.inputs, [&, &name = name](const Input& in) { return in.name == name; }),
-            "tangent: names an input unknown to ", program.name);
-  BasicArrays<S> result;
+    require(program.input(name) != nullptr, "tangent: names an input unknown to ", program.name);
+  BasicAnswer<S> result;
   for (int head = 0; head < posed.heads(); ++head) {
     const std::array<int, 1> heads{head};
     std::vector<Value<S>> values = posed.values<S>(heads, false);
@@ -38,15 +37,9 @@ BasicArrays<S> slopes(const Posed<double>& posed, const Arrays& tangent) {
         values[i] = directed(values[i], d->second, posed.block_of(i, head));
       }
     const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(values), posed.sizes());
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      std::vector<S> data;
-      walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { data.push_back(results[r].real(at[0])); });
-      detail::add_head(
-          result, detail::place_of(posed, r, head), results[r].layout, [&](std::size_t i) { return data[i]; },
-          [](const S& a, const S& b) { return S(a + b); });
-    }
+    detail::add_results(posed, results, head, result);
   }
-  return result;
+  return std::move(result.outputs);
 }
 
 template BasicArrays<Dual<Mp50>> slopes(const Posed<double>&, const Arrays&);

@@ -43,6 +43,10 @@ std::string text_of(const Type& type) {
   return out;
 }
 
+bool has_axes(const Type& type, std::initializer_list<std::string_view> names) {
+  return std::ranges::equal(type.axes, names, {}, &Dim::name);
+}
+
 std::string_view name_of(Op op) { return op_names[static_cast<std::size_t>(op)]; }
 
 std::optional<Op> op_from(std::string_view name) {
@@ -51,6 +55,17 @@ std::optional<Op> op_from(std::string_view name) {
 }
 
 bool is_domain(std::string_view name) { return std::ranges::find(domains, name) != std::end(domains); }
+
+const Input* Program::input(std::string_view of) const {
+  const auto found = std::ranges::find(inputs, of, &Input::name);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+std::optional<int> Program::output(std::string_view of) const {
+  const auto found = std::ranges::find(outputs, of);
+  return found == outputs.end() ? std::nullopt
+                                : std::optional(body->results[static_cast<std::size_t>(found - outputs.begin())]);
+}
 
 int Program::version() const { return has(Op::solve, *this) ? 3 : has(Op::round, *this) ? 2 : 1; }
 

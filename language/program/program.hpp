@@ -3,6 +3,7 @@
 // meant: no dtypes, no rounding, no loops but `scan`. docs/mechanism-language.md has the language.
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ struct Type {
 };
 /// "real T K", as files have it.
 std::string text_of(const Type& type);
+/// Whether its axes are those of these names.
+bool has_axes(const Type& type, std::initializer_list<std::string_view> names);
 
 /// The operations, in no order that means anything. `const_` is the file's "const", and so on.
 enum class Op {
@@ -151,6 +154,10 @@ struct Program {
   std::shared_ptr<const Block> body;
   std::vector<std::string> outputs;
 
+  /// The input of that name; null if there is none.
+  const Input* input(std::string_view of) const;
+  /// The value of the body that is the output of that name; nothing if there is none.
+  std::optional<int> output(std::string_view of) const;
   /// 3 if it solves systems of equations, else 2 if something is marked as rounded, else 1.
   int version() const;
   /// The text whose digest it is: canonical JSON without name, settings and hints.
