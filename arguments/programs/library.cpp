@@ -6,7 +6,6 @@
 #include <mutex>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
@@ -15,7 +14,6 @@ namespace assay::arguments {
 namespace {
 
 using language::Program;
-using language::Setting;
 
 /// Reads an entry when it is asked for, and keeps it.
 const Program& read(const Embedded& entry) {
@@ -35,12 +33,7 @@ const Embedded* find(std::string_view folder, std::string_view name) {
   return it == all().end() ? nullptr : &*it;
 }
 
-std::string spelled(const Setting& setting) {
-  if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
-  if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
-  if (const std::string* words = std::get_if<std::string>(&setting)) return *words;
-  return "";
-}
+std::string spelled(const language::Setting& setting) { return language::spelled(setting, ""); }
 
 }  // namespace
 

@@ -14,12 +14,7 @@
 namespace assay::language {
 namespace {
 
-std::string shown(const Setting& setting) {
-  if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
-  if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
-  if (const std::string* words = std::get_if<std::string>(&setting)) return *words;
-  return "nothing";
-}
+std::string shown(const Setting& setting) { return spelled(setting, "nothing"); }
 
 /// Whether a case says what the program was traced with.
 bool agrees(const Setting& setting, const Param& param) {

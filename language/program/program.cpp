@@ -56,6 +56,13 @@ std::optional<Op> op_from(std::string_view name) {
 
 bool is_domain(std::string_view name) { return std::ranges::find(domains, name) != std::end(domains); }
 
+std::string spelled(const Setting& setting, std::string_view nothing) {
+  if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
+  if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
+  const std::string* words = std::get_if<std::string>(&setting);
+  return words != nullptr ? *words : std::string(nothing);
+}
+
 const Input* Program::input(std::string_view of) const {
   const auto found = std::ranges::find(inputs, of, &Input::name);
   return found == inputs.end() ? nullptr : &*found;

@@ -145,6 +145,8 @@ struct Input {
 };
 
 using Setting = std::variant<std::monostate, bool, std::int64_t, std::string>;
+/// "true", "-3", "silu"; `nothing` for one that is not set.
+std::string spelled(const Setting& setting, std::string_view nothing);
 
 /// Inputs by name, one body, outputs by name; one result of the body for each output.
 struct Program {

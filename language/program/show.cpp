@@ -292,13 +292,6 @@ class Text {
   std::map<std::string, int> number_;
 };
 
-std::string text_of(const Setting& setting) {
-  if (const bool* truth = std::get_if<bool>(&setting)) return *truth ? "true" : "false";
-  if (const std::int64_t* number = std::get_if<std::int64_t>(&setting)) return std::to_string(*number);
-  const std::string* words = std::get_if<std::string>(&setting);
-  return words != nullptr ? *words : "none";
-}
-
 /// The program with its outputs in the order of their names.
 Program by_name(Program program) {
   std::map<std::string, int> named;
@@ -315,7 +308,7 @@ Program by_name(Program program) {
 std::string show(const Program& any_order) {
   const Program program = by_name(any_order);
   std::string out = program.name;
-  for (const auto& [name, setting] : program.settings) out += ", " + name + " = " + text_of(setting);
+  for (const auto& [name, setting] : program.settings) out += ", " + name + " = " + spelled(setting, "none");
   std::size_t width = 0;
   for (const Input& input : program.inputs) width = std::max(width, input.name.size());
   constexpr std::string_view parameters[] = {"param", "int", "bool"};
