@@ -20,14 +20,7 @@ void undefine(BasicArray<Cell>& array, const std::vector<bool>& defined) {
 /// Sets to undefined what no piece says: outputs of rows outside of every sequence, and gradients of numbers that are
 /// no sequence's. The lse of a row that sees nothing is -inf.
 void finish(const Plan& plan, Decimals& answer) {
-  for (auto& [name, array] : answer.outputs) {
-    std::vector<bool> said(array.data.size(), false);
-    for (const Piece& piece : plan.pieces)
-      for (const auto& [own, one] : piece.outputs)
-        if (one.to == name)
-          for (const auto& [from, to] : one.pairs) said[to] = true;
-    undefine(array, said);
-  }
+  for (auto& [name, array] : answer.outputs) undefine(array, answered_numbers(plan, name));
   for (auto& [name, array] : answer.gradients)
     if (plan.padded.contains(name)) undefine(array, numbers_of_pieces(plan, name));
   const auto empty = answer.outputs.find("empty");

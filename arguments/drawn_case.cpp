@@ -98,9 +98,9 @@ std::vector<std::string> split(const std::string& list) {
 
 /// The axes of `array` in that order.
 Array permuted(const Array& array, const std::vector<std::size_t>& order) {
-  const std::vector<std::size_t> strides = strides_of(array.shape);
+  const std::vector<PickedAxis> all_axes = whole_axes(array.shape);
   std::vector<PickedAxis> axes;
-  for (const std::size_t a : order) axes.push_back({strides[a], first(array.shape[a])});
+  for (const std::size_t a : order) axes.push_back(all_axes[a]);
   const Picked all = picked("", axes);
   Array out(all.shape);
   for (std::size_t i = 0; i < all.at.size(); ++i) out.data[i] = array.data[all.at[i]];

@@ -51,9 +51,9 @@ FileTensor as_it_is(std::vector<int> shape) {
 
 /// The axes of a file's tensor in the order of JSON.
 FileTensor with_axes(std::vector<int> file_shape, const std::vector<std::size_t>& order) {
-  const std::vector<std::size_t> strides = strides_of(file_shape);
+  const std::vector<PickedAxis> all_axes = whole_axes(file_shape);
   std::vector<PickedAxis> axes;
-  for (const std::size_t a : order) axes.push_back({strides[a], first(file_shape[a])});
+  for (const std::size_t a : order) axes.push_back(all_axes[a]);
   Picked all = picked("", axes);
   return {std::move(file_shape), std::move(all.shape), std::move(all.at)};
 }
@@ -333,15 +333,8 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
   plan_ = std::make_unique<const Plan>(plan_of(*given_, facts_));
   admit_numbers(*plan_);
   doubles_ = std::make_unique<const BasicFolded<double>>(*plan_);
-  for (const auto& [name, shape] : plan_->outputs) {
-    if (name == "empty") continue;
-    std::vector<bool> said(Array(shape).data.size(), false);
-    for (const Piece& piece : plan_->pieces)
-      for (const auto& [own, one] : piece.outputs)
-        if (one.to == name)
-          for (const auto& [from, to] : one.pairs) said[to] = true;
-    judge(name, name, shape, std::move(said));
-  }
+  for (const auto& [name, shape] : plan_->outputs)
+    if (name != "empty") judge(name, name, shape, answered_numbers(*plan_, name));
   for (const std::string& name : plan_->gradients) {
     if (!has_gradients()) break;
     const std::vector<int>& shape = plan_->inputs.at(name).shape;

@@ -96,6 +96,13 @@ std::vector<std::size_t> strides_of(const std::vector<int>& shape) {
   return strides;
 }
 
+std::vector<PickedAxis> whole_axes(const std::vector<int>& shape) {
+  const std::vector<std::size_t> strides = strides_of(shape);
+  std::vector<PickedAxis> axes;
+  for (std::size_t a = 0; a < shape.size(); ++a) axes.push_back({strides[a], first(shape[a])});
+  return axes;
+}
+
 std::vector<int> first(int n) {
   std::vector<int> all(static_cast<std::size_t>(std::max(n, 0)));
   std::iota(all.begin(), all.end(), 0);
@@ -111,6 +118,15 @@ Placed placed(Picked whole) {
 std::vector<bool> read_numbers(const Plan& plan, const std::string& input) { return marked(plan, input, true); }
 std::vector<bool> numbers_of_pieces(const Plan& plan, const std::string& input) { return marked(plan, input, false); }
 
+std::vector<bool> answered_numbers(const Plan& plan, const std::string& output) {
+  std::vector<bool> marks(Array(plan.outputs.at(output)).data.size(), false);
+  for (const Piece& piece : plan.pieces)
+    for (const auto& [own, one] : piece.outputs)
+      if (one.to == output)
+        for (const auto& [from, to] : one.pairs) marks[to] = true;
+  return marks;
+}
+
 void admit_numbers(const Plan& plan) {
   for (const auto& [name, array] : plan.inputs) {
     const auto range = plan.ranges.find(name);
@@ -124,12 +140,7 @@ void admit_numbers(const Plan& plan) {
                        std::equal(array.shape.begin(), array.shape.end(), output->second.begin());
     require_domain(empty || array.shape == output->second, -1, "cotangents.", name, ": expected shape ",
                    assay::detail::shape_text(output->second), ", got ", assay::detail::shape_text(array.shape));
-    std::vector<bool> read(array.data.size(), false);
-    for (const Piece& piece : plan.pieces)
-      for (const auto& [output_name, one] : piece.outputs)
-        if (one.to == name)
-          for (const auto& [from, to] : one.pairs) read[to] = true;
-    admit(plan, "cotangents." + name, name, array, read, nullptr);
+    admit(plan, "cotangents." + name, name, array, answered_numbers(plan, name), nullptr);
   }
 }
 

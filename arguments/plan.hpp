@@ -37,6 +37,8 @@ Picked picked(std::string from, const std::vector<PickedAxis>& axes);
 
 /// Strides of a row-major array of that shape.
 std::vector<std::size_t> strides_of(const std::vector<int>& shape);
+/// All axes of such an array, whole.
+std::vector<PickedAxis> whole_axes(const std::vector<int>& shape);
 /// 0, 1, ..., n - 1
 std::vector<int> first(int n);
 
@@ -88,6 +90,9 @@ struct Plan {
 std::vector<bool> read_numbers(const Plan& plan, const std::string& input);
 /// Whether an input's numbers are some piece's, read or not: these have a gradient, which is 0 where they are not read.
 std::vector<bool> numbers_of_pieces(const Plan& plan, const std::string& input);
+
+/// Whether an output's numbers are some piece's answer.
+std::vector<bool> answered_numbers(const Plan& plan, const std::string& output);
 
 /// Refuses what is not finite among the numbers that pieces read, -inf in log decays excepted, log decays above 0, and
 /// cotangents that are not shaped like their outputs.

@@ -170,13 +170,11 @@ class Attention {
     if (!given_.is_by_sequence(tensor.name) && !(tensor.name == "mask" && given_.is_by_sequence("bias")))
       return whole_of(tensor);
     if (!tensor.heads) return whole_of(tensor);
-    const std::vector<std::size_t> strides = strides_of(tensor.shape);
     const int each = tensor.shape[0] / given_.batch();
-    std::vector<PickedAxis> axes;
-    for (std::size_t a = 0; a < strides.size(); ++a)
-      axes.push_back({strides[a], first(a == 0 ? each : tensor.shape[a])});
+    std::vector<PickedAxis> axes = whole_axes(tensor.shape);
+    axes[0].elements = first(each);
     Picked one = picked(tensor.name, axes);
-    for (std::size_t& i : one.at) i += n * static_cast<std::size_t>(each) * strides[0];
+    for (std::size_t& i : one.at) i += n * static_cast<std::size_t>(each) * axes[0].stride;
     return one;
   }
 
@@ -446,11 +444,8 @@ class Attention {
 
   /// The first channels of the keys, as values.
   Picked channels_of_keys(const std::vector<int>& keys) const {
-    const std::vector<std::size_t> strides = strides_of(k_.shape);
-    std::vector<PickedAxis> axes;
-    if (k_.heads) axes.push_back({strides[0], first(k_.shape[0])});
-    axes.push_back({strides[strides.size() - 2], keys});
-    axes.push_back({1, first(values_)});
+    std::vector<PickedAxis> axes = whole_axes(k_.shape);
+    axes[axes.size() - 2].elements = keys, axes.back().elements = first(values_);
     return picked("k", axes);
   }
 

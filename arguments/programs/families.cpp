@@ -37,18 +37,11 @@ Tensor put(Plan& plan, const std::string& name, Numbers numbers, int rank) {
   return tensor;
 }
 
-Picked whole_of(const Tensor& tensor) {
-  std::vector<PickedAxis> axes;
-  const std::vector<std::size_t> strides = strides_of(tensor.shape);
-  for (std::size_t a = 0; a < tensor.shape.size(); ++a) axes.push_back({strides[a], first(tensor.shape[a])});
-  return picked(tensor.name, axes);
-}
+Picked whole_of(const Tensor& tensor) { return picked(tensor.name, whole_axes(tensor.shape)); }
 
 Picked rows_of(const Tensor& tensor, const std::vector<int>& rows) {
-  std::vector<PickedAxis> axes;
-  const std::vector<std::size_t> strides = strides_of(tensor.shape);
-  for (std::size_t a = 0; a < tensor.shape.size(); ++a)
-    axes.push_back({strides[a], a == (tensor.heads ? 1 : 0) ? rows : first(tensor.shape[a])});
+  std::vector<PickedAxis> axes = whole_axes(tensor.shape);
+  axes[tensor.heads ? 1 : 0].elements = rows;
   return picked(tensor.name, axes);
 }
 

@@ -222,13 +222,11 @@ class Recurrence {
     bool turned = false;  ///< [V][K]
 
     Picked of(int sequence, bool packed) const {
-      const std::vector<std::size_t> strides = strides_of(tensor.shape);
-      std::vector<PickedAxis> axes;
-      for (std::size_t a = packed ? 1 : 0; a < strides.size(); ++a)
-        axes.push_back({strides[a], first(tensor.shape[a])});
+      std::vector<PickedAxis> axes = whole_axes(tensor.shape);
+      if (packed) axes[0].elements = {sequence};
       if (turned) std::swap(axes[axes.size() - 2], axes[axes.size() - 1]);
       Picked result = picked(tensor.name, axes);
-      for (std::size_t& i : result.at) i += packed ? strides[0] * static_cast<std::size_t>(sequence) : 0;
+      if (packed) result.shape.erase(result.shape.begin());
       return result;
     }
   };
