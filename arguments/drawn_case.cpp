@@ -192,6 +192,11 @@ class Maker {
   }
   bool is(const char* style) const { return request_.argument_style == style; }
   bool has_param(std::string_view name) const { return params_.contains(name); }
+  /// Whether that param is that word.
+  bool says(std::string_view name, const char* word) const {
+    const auto found = params_.find(name);
+    return found != params_.end() && found->second == Param(std::string(word));
+  }
 
   void take_style() {
     if (is("low_lse") || is("high_lse")) wish("bias");
@@ -281,8 +286,7 @@ class Maker {
 
   /// Whether an argument stands for that input.
   bool is_replaced(std::string_view name) const {
-    const auto raw = params_.find("gate");
-    const bool gated = raw != params_.end() && raw->second != Param(std::string("log"));
+    const bool gated = has_param("gate") && !says("gate", "log");
     return (name == "log_decay" && (gated || is_wished("dt"))) || (name == "beta" && has_param("beta_gate")) ||
            (name == "v" && has_param("value_dim"));
   }
@@ -364,17 +368,14 @@ class Maker {
 
   void draw_gates() {
     const int K = request_.shape.key_dim;
-    const auto gate = params_.find("gate");
-    if (gate != params_.end() && gate->second != Param(std::string("log")) && takes("gate")) {
+    if (has_param("gate") && !says("gate", "log") && takes("gate")) {
       const language::Input* plain = facts_.program == nullptr ? nullptr : facts_.program->input("log_decay");
       const bool channels = plain != nullptr && plain->type.axes.size() == 2;
-      const Param kind = gate->second;
       add_drawn("a", draw_.normal("a", channels ? rows(H_, {K}) : rows(H_), 2), true);
-      if (kind == Param(std::string("softplus")) || kind == Param(std::string("bounded")))
+      if (says("gate", "softplus") || says("gate", "bounded"))
         add_drawn("a_log", draw_.uniform("a_log", {H_}, -2, 1), false);
       add_drawn("dt_bias", channels ? draw_.normal("dt_bias", {H_, K}) : draw_.normal("dt_bias", {H_}), false);
-      if (kind == Param(std::string("bounded")) && !has_param("lower_bound"))
-        params_["lower_bound"] = std::string("-5");
+      if (says("gate", "bounded") && !has_param("lower_bound")) params_["lower_bound"] = std::string("-5");
     }
     if (has_param("beta_gate") && takes("beta_gate")) add_drawn("b", draw_.normal("b", rows(H_), 2), true);
     if (is_wished("dt")) {
@@ -592,9 +593,7 @@ class Maker {
         shape[0] = cu->second.shape[0] - 1;
         array = draw_.normal(name, shape);
       }
-      const bool turned =
-          params_.contains("state_layout") && params_.at("state_layout") == Param(std::string("v_first"));
-      if (turned && array.shape.size() == 4) array = permuted(array, {0, 1, 3, 2});
+      if (says("state_layout", "v_first") && array.shape.size() == 4) array = permuted(array, {0, 1, 3, 2});
     }
   }
 
@@ -641,9 +640,8 @@ class Maker {
   /// Keys, or blocks of them, of the first so many that a row may see, in an order that says nothing. One of seven is
   /// never chosen: kernels that read it anyway find NaN.
   std::vector<int> candidates(const Stream& stream, std::size_t list, const Place& place) const {
-    const bool causal = !has_param("causal") || params_.at("causal") == Param(true),
-               start = has_param("causal_align") && params_.at("causal_align") == Param(std::string("start"));
-    const int shift = start ? 0 : place.keys - place.rows, block = choice_block();
+    const bool causal = !has_param("causal") || params_.at("causal") == Param(true);
+    const int shift = says("causal_align", "start") ? 0 : place.keys - place.rows, block = choice_block();
     const int reach = causal ? std::clamp(place.row + shift + 1, 0, place.keys) : place.keys;
     std::vector<int> all;
     for (int b = 0; b <= (reach - 1) / block && reach > 0; ++b)

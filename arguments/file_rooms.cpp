@@ -192,13 +192,9 @@ std::shared_ptr<const Room> find_file_room(std::string_view name) {
 
 // ---- files
 
-constexpr std::string_view integer_names[] = {"cu_seqlens",  "cu_seqlens_q", "cu_seqlens_k", "lengths",
-                                              "lengths_q",   "lengths_k",    "page_table",   "state_at",
-                                              "documents_q", "documents_k",  "topk_indices", "topk_length"};
-
 /// The values of a tensor, of the dtype that it has to have.
 Array load_any(const std::string& name, const StoredTensor& tensor, const std::string& place) {
-  const bool integers = std::find(std::begin(integer_names), std::end(integer_names), name) != std::end(integer_names);
+  const bool integers = holds_integers(name);
   const bool truths = name == "mask", wide = tensor.dtype == "I32" || tensor.dtype == "I64";
   if (!integers && !truths) return load(place, tensor);
   std::optional<Array> array = load_integers(tensor);

@@ -148,18 +148,11 @@ Params Given::params() const {
   return params_from(plain);
 }
 
-std::optional<Numbers> Given::numbers(std::string_view name) const {
-  if (const Numbers* here = stored("inputs", name)) return *here;
-  const Json* value = find("inputs", name);
+std::optional<Numbers> Given::tensor(const char* part, std::string_view name, const std::string& label) const {
+  if (const Numbers* here = stored(part, name)) return *here;
+  const Json* value = find(part, name);
   if (value == nullptr) return std::nullopt;
-  return array_from(*value, std::string(name));
-}
-
-std::optional<Numbers> Given::cotangent(std::string_view name) const {
-  if (const Numbers* here = stored("cotangents", name)) return *here;
-  const Json* value = find("cotangents", name);
-  if (value == nullptr) return std::nullopt;
-  return array_from(*value, text("cotangents.", name));
+  return array_from(*value, label);
 }
 
 std::optional<std::vector<int>> Given::integers(std::string_view name, int least) const {

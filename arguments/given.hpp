@@ -27,7 +27,6 @@ class Given {
   /// As above, with those tensors in place of the record's. Keeps references to both.
   Given(const Json& record, const Tensors& tensors);
 
-  const Json& record() const { return record_; }
   std::string mechanism() const;
   /// The names under "params", "inputs" or "cotangents".
   std::vector<std::string> names(const char* part) const;
@@ -56,8 +55,10 @@ class Given {
   /// All params that are a number, a word or a truth value.
   Params params() const;
 
-  std::optional<Numbers> numbers(std::string_view name) const;
-  std::optional<Numbers> cotangent(std::string_view name) const;
+  std::optional<Numbers> numbers(std::string_view name) const { return tensor("inputs", name, std::string(name)); }
+  std::optional<Numbers> cotangent(std::string_view name) const {
+    return tensor("cotangents", name, "cotangents." + std::string(name));
+  }
   /// A list of integers; `least`: what none of them may be below.
   std::optional<std::vector<int>> integers(std::string_view name, int least) const;
   /// A list of such lists, which may differ in length.
@@ -73,6 +74,8 @@ class Given {
   const Json* find(const char* part, std::string_view name) const;
   /// A tensor of tensors_; null where there is none.
   const Numbers* stored(const char* part, std::string_view name) const;
+  /// A tensor as an array of numbers; sentences call it `label`.
+  std::optional<Numbers> tensor(const char* part, std::string_view name, const std::string& label) const;
 
   const Json& record_;
   const Tensors* tensors_ = nullptr;

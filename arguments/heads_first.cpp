@@ -11,10 +11,6 @@
 namespace assay::arguments {
 namespace {
 
-constexpr std::string_view undescribed[] = {"page_table",   "documents_q",  "documents_k",  "cu_seqlens",
-                                            "cu_seqlens_q", "cu_seqlens_k", "lengths",      "lengths_q",
-                                            "lengths_k",    "state_at",     "topk_indices", "topk_length"};
-
 /// Answers problems with heads in front as the file's room answers the file's.
 class HeadsFirstRoom final : public Room {
  public:
@@ -27,10 +23,7 @@ class HeadsFirstRoom final : public Room {
 
   std::vector<RoomFacts::Ranked> inputs() const override {
     std::vector<RoomFacts::Ranked> list = of_->inputs();
-    const auto unknown = [](const RoomFacts::Ranked& r) {
-      return std::find(std::begin(undescribed), std::end(undescribed), r.field.name) != std::end(undescribed);
-    };
-    std::erase_if(list, unknown);
+    std::erase_if(list, [](const RoomFacts::Ranked& r) { return holds_integers(r.field.name); });
     for (RoomFacts::Ranked& r : list)
       if (r.field.name == "mask") r.rank = 2, r.field.axes = {Axis::query_len, Axis::seq_len};
     if (plain_ == nullptr) return list;
@@ -81,10 +74,6 @@ namespace {
 
 /// Puts the outputs of a step among the problem's tensors, in the place of those that it reads.
 void take_step(const Join::Step& step, const Params& params, Problem& p) {
-  const auto called = [](const std::string& name, const Names& names) {
-    const auto found = names.find(name);
-    return found == names.end() ? name : found->second;
-  };
   const language::Mechanism mechanism(*step.program);
   Problem own;
   for (const language::Input& input : step.program->inputs) {

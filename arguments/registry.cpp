@@ -209,6 +209,13 @@ bool takes_argument(const Facts& facts, std::string_view name) {
   return std::ranges::any_of(table, [&](const Argument& a) { return a.name == name && why_not(facts, a).empty(); });
 }
 
+bool holds_integers(std::string_view name) {
+  constexpr std::string_view names[] = {"cu_seqlens",  "cu_seqlens_q", "cu_seqlens_k", "lengths",
+                                        "lengths_q",   "lengths_k",    "page_table",   "state_at",
+                                        "documents_q", "documents_k",  "topk_indices", "topk_length"};
+  return std::ranges::find(names, name) != std::end(names);
+}
+
 bool is_argument(std::string_view name) {
   return std::any_of(std::begin(table), std::end(table), [&](const Argument& a) { return a.name == name; });
 }

@@ -61,6 +61,9 @@ std::string why_not(const Facts& facts, const Argument& argument);
 bool takes_argument(const Facts& facts, std::string_view name);
 bool is_argument(std::string_view name);
 
+/// Whether the numbers of the argument of that name are integers: rows, keys, pages, documents.
+bool holds_integers(std::string_view name);
+
 /// The names that the mechanism has without any argument.
 std::vector<std::string> own_names(const Facts& facts, Part part);
 

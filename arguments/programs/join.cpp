@@ -11,6 +11,12 @@
 #include "reference/core/error.hpp"
 
 namespace assay::arguments {
+
+const std::string& called(const std::string& name, const Names& names) {
+  const auto found = names.find(name);
+  return found == names.end() ? name : found->second;
+}
+
 namespace {
 
 using language::Attributes;
@@ -23,11 +29,6 @@ using language::Node;
 using language::Op;
 using language::Program;
 using language::Type;
-
-const std::string& called(const std::string& name, const Names& names) {
-  const auto found = names.find(name);
-  return found == names.end() ? name : found->second;
-}
 
 Dim renamed(Dim dim, const Names& axes) {
   dim.name = called(dim.name, axes);

@@ -9,6 +9,8 @@
 namespace assay::arguments {
 
 using Names = std::map<std::string, std::string, std::less<>>;
+/// Its other name in `names`, or itself.
+const std::string& called(const std::string& name, const Names& names);
 
 /// A chain of programs. Each reads, by name, what those before it have put out; a name that none has put out is an
 /// input of the whole. An output hides an earlier one, or an input, of the same name.

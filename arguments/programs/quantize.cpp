@@ -117,14 +117,12 @@ Number finite(const std::string& digits, const std::string& place) {
   return x.value();
 }
 
-using Exact = BasicArray<Rational>;
-
 /// Codes, scales and what they stand for, block after block.
 BasicArrays<Rational> cast_blocks(const Cast& cast, const std::vector<Number>& x, int rows, int channels) {
   const auto [block_rows, block_channels] = cast.block.value_or(std::pair(std::max(rows, 1), std::max(channels, 1)));
   const auto blocks = [](int n, int size) { return (n + size - 1) / size; };
   BasicArrays<Rational> out;
-  Exact &codes = out["codes"], &values = out["dequantized"], &scales = out["scales"];
+  BasicArray<Rational>&codes = out["codes"], &values = out["dequantized"], &scales = out["scales"];
   codes.shape = values.shape = {rows, channels};
   scales.shape = {blocks(rows, block_rows), blocks(channels, block_channels)};
   codes.data.resize(x.size()), values.data.resize(x.size());
@@ -175,12 +173,7 @@ Decimals quantized(const Given& given, int digits) {
   BasicAnswer<Rational> answer;
   answer.outputs = cast_blocks(cast, x, rows, channels);
   if (cast.is_fp4()) answer.outputs["tensor_scale"] = {{}, {Rational(cast.tensor_scale)}};
-  Decimals result{
-      assay::detail::convert_answer<Cell>(
-          [&](std::string_view name, const Rational& one) { return assay::detail::cell(name, one, digits); }, answer),
-      {}};
-  assay::detail::add_bounds(answer.outputs, result.outputs, "", result);
-  return result;
+  return assay::detail::printed(answer, digits);
 }
 
 }  // namespace assay::arguments
