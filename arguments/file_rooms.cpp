@@ -43,21 +43,45 @@ RoomFacts::Ranked ranked(const Argument& argument, bool queries) {
   return ranked(name, {});
 }
 
+/// The cases with arguments of a mechanism.
+class FileRoom final : public Room {
+ public:
+  FileRoom(std::string named, Facts facts);
+
+  std::vector<RoomFacts::Ranked> inputs() const override { return inputs_; }
+  std::vector<RoomFacts::Ranked> outputs() const override { return outputs_; }
+  Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { not_of_files(); }
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override;
+  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override;
+  /// In as many words as it takes, up to four; nothing where these decide no comparison or leave bounds that are too
+  /// wide.
+  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override;
+  BasicArrays<HiLo> slopes(const Problem&, const Arrays&) const override { not_of_files(); }
+  /// A draw. Operands that are narrow are most of a kernel's errors, but not all: what stands before and behind a
+  /// recurrence has no products of matrices, and every operation of it rounds to fp32. To first order those errors add.
+  Answer emulated(const Problem& problem) const override;
+  Problem make(const CaseSpec&) const override { not_of_files(); }
+
+ private:
+  [[noreturn]] static void not_of_files() { throw InputError("a case with arguments is a file's: none is made here"); }
+
+  std::string name_, summary_;
+  Facts facts_;
+  std::vector<RoomFacts::Ranked> inputs_, outputs_;
+};
+
 // ---- answers
 
 BasicAnswer<WordBall> in_packs(const Folded& folded, bool gradients, int words, int threads) {
   return folded_answer<WordBall>(
       folded.plan(), gradients,
       [&](std::size_t n) {
-        const language::Posed<std::string>& posed = folded.posed()[n];
-        if (words == 2) return language::answer_in_packs<2>(posed, gradients, threads);
-        if (words == 3) return language::answer_in_packs<3>(posed, gradients, threads);
-        return language::answer_in_packs<4>(posed, gradients, threads);
+        return language::detail::in_packs(folded.posed()[n], gradients, {words, threads});
       },
       [&](const WordBall& a, const WordBall& b) { return add(words, a, b); });
 }
 
-std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
+std::optional<BasicAnswer<Enclosed>> FileRoom::enclosed(const Problem& problem) const {
   const auto file = FileCase::of(problem);
   return language::detail::in_balls(file->folded(), file->has_gradients(), 192,
                                     [&](const BasicAnswer<Ball>& balls, bool last) {
@@ -65,9 +89,7 @@ std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
                                     });
 }
 
-/// In as many words as it takes, up to four; nothing where these decide no comparison or leave bounds that are too
-/// wide.
-std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) {
+std::optional<BasicAnswer<Enclosed>> FileRoom::in_words(const Problem& problem, const WordEffort& effort) const {
   const auto file = FileCase::of(problem);
   for (int words = effort.words; words <= 4; ++words) {
     try {
@@ -81,7 +103,7 @@ std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const Word
   return std::nullopt;
 }
 
-BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
+BasicAnswer<HiLo> FileRoom::values(const Problem& problem, Tier tier) const {
   const auto file = FileCase::of(problem);
   if (tier == Tier::ball || words_of(tier) > 0) {
     auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
@@ -94,22 +116,20 @@ BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
   });
 }
 
-Answer emulated(const FileCase& file) {
+Answer rounded_as_said(const FileCase& file) {
   return assay::detail::doubles_of(file.judged_answer(answer<Emulated>(file.folded_doubles(), file.has_gradients())));
 }
 
-/// A draw. Operands that are narrow are most of a kernel's errors, but not all: what stands before and behind a
-/// recurrence has no products of matrices, and every operation of it rounds to fp32. To first order those errors add.
-Answer perturbed(const Problem& problem) {
+Answer FileRoom::emulated(const Problem& problem) const {
   const auto file = FileCase::of(problem);
-  Answer answered = emulated(*file);
+  Answer answered = rounded_as_said(*file);
   const PerturbedArithmetic* current = PerturbedArithmetic::current();
   if (current == nullptr || current->rounds_every_operation()) return answered;
   const Answer& exact = file->answer_in_doubles();
   const Answer rounded = [&] {
     const PerturbedArithmetic fp32(Format::fp32, PerturbedArithmetic::Operands::nearest,
                                    RandomBits{current->seed()}.at(0));
-    return emulated(*file);
+    return rounded_as_said(*file);
   }();
   const auto add = [](Arrays& to, const Arrays& from, const Arrays& truth) {
     for (auto& [name, array] : to)
@@ -122,35 +142,6 @@ Answer perturbed(const Problem& problem) {
 }
 
 // ---- the registry
-
-/// The cases with arguments of a mechanism.
-class FileRoom final : public Room {
- public:
-  FileRoom(std::string named, Facts facts);
-
-  std::vector<RoomFacts::Ranked> inputs() const override { return inputs_; }
-  std::vector<RoomFacts::Ranked> outputs() const override { return outputs_; }
-  Decimals decimals(const BasicProblem<std::string>&, const DecimalOptions&) const override { not_of_files(); }
-  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override {
-    return arguments::values(problem, tier);
-  }
-  std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override {
-    return arguments::enclosed(problem);
-  }
-  std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
-    return arguments::in_words(problem, effort);
-  }
-  BasicArrays<HiLo> slopes(const Problem&, const Arrays&) const override { not_of_files(); }
-  Answer emulated(const Problem& problem) const override { return perturbed(problem); }
-  Problem make(const CaseSpec&) const override { not_of_files(); }
-
- private:
-  [[noreturn]] static void not_of_files() { throw InputError("a case with arguments is a file's: none is made here"); }
-
-  std::string name_, summary_;
-  Facts facts_;
-  std::vector<RoomFacts::Ranked> inputs_, outputs_;
-};
 
 FileRoom::FileRoom(std::string named, Facts facts)
     : Room({}, {}, {}), name_(std::move(named)), summary_(facts.name + " with arguments"), facts_(std::move(facts)) {

@@ -12,20 +12,13 @@
 namespace assay::language {
 namespace {
 
-template <class X>
-BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
-  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
-  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
-  return answer_in_packs<4>(posed, gradients, effort.threads);
-}
-
 /// In as many words as it takes, up to four; nothing where these decide no comparison, or leave bounds that are too
 /// wide: enclosures of any width do better. The bounds that W words leave say how many more will do.
 template <class X>
 std::optional<BasicAnswer<WordBall>> narrow_words(const Posed<X>& posed, bool gradients, WordEffort effort) {
   while (effort.words <= 4) {
     try {
-      BasicAnswer<WordBall> found = in_packs(posed, gradients, effort);
+      BasicAnswer<WordBall> found = detail::in_packs(posed, gradients, effort);
       const double ratio = assay::detail::widest(found);
       if (ratio <= word_target) return found;
       // A word more narrows everything by 2^-53 or so.

@@ -7,22 +7,28 @@
 
 namespace assay::language::detail {
 
+/// In that many words.
+template <class X>
+BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
+  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
+  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
+  return answer_in_packs<4>(posed, gradients, effort.threads);
+}
+
 /// Asks for `narrow`(answer in balls of so many bits, whether it is the last time) with more and more bits, until it
 /// makes something. Where enclosures know nothing the numbers may not exist: a run in 100 digits says so.
 template <class P, class F>
 auto in_balls(const P& posed, bool gradients, long bits, F&& narrow) {
-  constexpr long widest = 4096;
-  decltype(narrow(BasicAnswer<Ball>(), false)) result;
   bool asked = false;
-  for (; !result && bits <= widest; bits *= 2) {
-    const BallPrecision precision(bits);
+  const auto balls = [&] {
     try {
-      result = narrow(answer<Ball>(posed, gradients), 2 * bits > widest);
+      return answer<Ball>(posed, gradients);
     } catch (const Undecided&) {
       if (!std::exchange(asked, true)) answer<Mp100>(posed, gradients);
+      throw;
     }
-  }
-  return result;
+  };
+  return assay::detail::in_balls(balls, bits, narrow);
 }
 
 /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by two

@@ -337,6 +337,23 @@ Decimals agreed(const F& answer, int digits) {
           {}};
 }
 
+/// The result of `narrow` for `balls`() in `bits` bits, then twice as many, until there is one; it is told when it is
+/// the last time. Nothing where a comparison stays undecided.
+template <class F, class N>
+auto in_balls(const F& balls, long bits, N&& narrow) {
+  constexpr long widest = 4096;
+  decltype(narrow(BasicAnswer<Ball>(), false)) result;
+  for (; !result && bits <= widest; bits *= 2) {
+    const BallPrecision precision(bits);
+    try {
+      result = narrow(balls(), 2 * bits > widest);
+    } catch (const Undecided&) {
+      continue;  // more bits may tell
+    }
+  }
+  return result;
+}
+
 /// Rows that see no key are legal, and counted (lla-family.md section 12).
 inline void count_empty_rows(Decimals& result) {
   const auto sums = result.outputs.find("rows.row_sum");
@@ -358,40 +375,6 @@ inline constexpr bool has_diagnostics = requires(const typename M::Options optio
 /// The functions behind a room's entry.
 template <class M>
 struct RoomFunctions {
-  static Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) {
-    const Binding<M, std::string> binding(problem);
-    const AnswerParts parts{!problem.cotangents.empty(), true};
-    const auto answer_in = [&]<class S>(const S&, const AnswerParts& some) {
-      BasicAnswer<S> found = answer<M, S>(binding, some.gradients);
-      if (some.caches) found.outputs.merge(answer_rows<M, S>(binding, false));
-      return found;
-    };
-    const Tier tier = options.tier.value_or(Tier::ball);
-    const int words = words_of(tier);
-    const auto found = words > 0 ? narrow_words(binding, parts, {words, 1}) : std::nullopt;
-    Decimals result;
-    if (found && !detail::has_open_count(*found))
-      result = detail::word_decimals(*found, options.digits);
-    else if (words > 0 || tier == Tier::ball)
-      result = proven(answer_in, parts, options.digits);
-    else
-      result = detail::with_scalar(
-          tier, [&]<class S>(const S& x) { return detail::printed(answer_in(x, parts), options.digits); });
-    detail::count_empty_rows(result);
-    return result;
-  }
-
-  static BasicAnswer<HiLo> values(const Problem& problem, Tier tier) {
-    if (tier == Tier::ball || words_of(tier) > 0) {
-      auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
-      if (!pairs) pairs = enclosed(problem);
-      if (!pairs && tier != Tier::ball) return values_in<Mp100>(problem, tier);
-      require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
-      return detail::pairs_of(*pairs);
-    }
-    return detail::with_scalar(tier, [&]<class S>(const S&) { return values_in<S>(problem, tier); });
-  }
-
   /// In S whatever the tier.
   template <class S>
   static BasicAnswer<HiLo> values_in(const Problem& problem, Tier) {
@@ -401,17 +384,9 @@ struct RoomFunctions {
 
   static std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) {
     const Binding<M, double> binding(problem);
-    return in_balls([&] { return answer<M, Ball>(binding, !problem.cotangents.empty()); }, 192,
-                    [](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_pairs(balls, last); });
-  }
-
-  static std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) {
-    const Binding<M, double> binding(problem);
-    const bool gradients = !problem.cotangents.empty();
-    auto found = engine_answer(binding, gradients, effort);
-    if (!found) found = narrow_words(binding, {gradients, false}, effort);
-    if (!found) return std::nullopt;
-    return detail::word_pairs(*found);
+    return detail::in_balls(
+        [&] { return answer<M, Ball>(binding, !problem.cotangents.empty()); }, 192,
+        [](const BasicAnswer<Ball>& balls, bool last) { return detail::narrow_pairs(balls, last); });
   }
 
   static BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) {
@@ -451,6 +426,58 @@ struct RoomFunctions {
     return list;
   }
 
+  /// In as many words as it takes, up to four; nothing where these decide no comparison.
+  template <class X>
+  static std::optional<BasicAnswer<WordBall>> narrow_words(const Binding<M, X>& binding, const AnswerParts& parts,
+                                                           WordEffort effort) {
+    std::optional<BasicAnswer<WordBall>> found;
+    if (parts.gradients) effort.words = std::max(effort.words, words_of_gradients<M>);
+    for (; effort.words <= 4; ++effort.words) {
+      try {
+        found = answer_in_words<M, X>(binding, parts, effort);
+      } catch (const Undecided&) {
+        continue;
+      }
+      // A word more narrows everything by 2^-53 or so. Where four would not do, the first answer stands, with its
+      // bound.
+      const double ratio = detail::widest(*found);
+      if (ratio <= word_target || std::ldexp(ratio, 53 * (effort.words - 4)) > 0x1p10 * word_target) break;
+    }
+    return found;
+  }
+
+  /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by
+  /// two tiers that agree. `answer_in`(a number of the scalar, parts) is the answer.
+  template <class F>
+  static Decimals proven(const F& answer_in, const AnswerParts& parts, int digits) {
+    Decimals result;
+    BasicAnswer<Ball> wide;
+    const auto add = [&](Decimals&& more) {
+      result.outputs.merge(more.outputs), result.gradients.merge(more.gradients), result.bounds.merge(more.bounds);
+    };
+    // Whether nothing is left out.
+    const auto enclose = [&](const AnswerParts& some) {
+      bool whole = false;
+      const auto balls_of = [&] { return answer_in(Ball(), some); };
+      auto found = detail::in_balls(balls_of, 128 + 4 * digits, [&](BasicAnswer<Ball> balls, bool last) {
+        auto cells = detail::narrow_enough(balls, digits, last);
+        whole =
+            cells && cells->outputs.size() == balls.outputs.size() && cells->gradients.size() == balls.gradients.size();
+        if (cells && !whole) wide.outputs.merge(balls.outputs), wide.gradients.merge(balls.gradients);
+        return cells;
+      });
+      if (found) add(std::move(*found));
+      return whole;
+    };
+    if (enclose(parts)) return result;
+    // Where no enclosure decides the gradients, it may well decide the outputs.
+    if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches});
+    add(detail::agreed([&]<class S>(const S& x) { return answer_in(x, parts); }, digits));
+    detail::add_wide_bounds(wide.outputs, result.outputs, "", result);
+    detail::add_wide_bounds(wide.gradients, result.gradients, "d_", result);
+    return result;
+  }
+
  private:
   /// A binding whose inputs carry slopes.
   template <class D>
@@ -476,75 +503,6 @@ struct RoomFunctions {
    private:
     const Arrays& tangent_;
   };
-
-  /// In as many words as it takes, up to four; nothing where these decide no comparison.
-  template <class X>
-  static std::optional<BasicAnswer<WordBall>> narrow_words(const Binding<M, X>& binding, const AnswerParts& parts,
-                                                           WordEffort effort) {
-    std::optional<BasicAnswer<WordBall>> found;
-    if (parts.gradients) effort.words = std::max(effort.words, words_of_gradients<M>);
-    for (; effort.words <= 4; ++effort.words) {
-      try {
-        found = answer_in_words<M, X>(binding, parts, effort);
-      } catch (const Undecided&) {
-        continue;
-      }
-      // A word more narrows everything by 2^-53 or so. Where four would not do, the first answer stands, with its
-      // bound.
-      const double ratio = detail::widest(*found);
-      if (ratio <= word_target || std::ldexp(ratio, 53 * (effort.words - 4)) > 0x1p10 * word_target) break;
-    }
-    return found;
-  }
-
-  /// The result of `narrow` for `balls`() in `bits` bits, then twice as many, until there is one; it is told when it is
-  /// the last time. Nothing where a comparison stays undecided.
-  template <class F, class N>
-  static auto in_balls(const F& balls, long bits, N&& narrow) {
-    constexpr long widest = 4096;
-    decltype(narrow(BasicAnswer<Ball>(), false)) result;
-    for (; !result && bits <= widest; bits *= 2) {
-      const BallPrecision precision(bits);
-      try {
-        result = narrow(balls(), 2 * bits > widest);
-      } catch (const Undecided&) {
-        continue;  // more bits may tell
-      }
-    }
-    return result;
-  }
-
-  /// Right to the last digit, by enclosures narrow enough for all numbers to round alike; what they cannot decide, by
-  /// two tiers that agree. `answer_in`(a number of the scalar, parts) is the answer.
-  template <class F>
-  static Decimals proven(const F& answer_in, const AnswerParts& parts, int digits) {
-    Decimals result;
-    BasicAnswer<Ball> wide;
-    const auto add = [&](Decimals&& more) {
-      result.outputs.merge(more.outputs), result.gradients.merge(more.gradients), result.bounds.merge(more.bounds);
-    };
-    // Whether nothing is left out.
-    const auto enclose = [&](const AnswerParts& some) {
-      bool whole = false;
-      const auto balls_of = [&] { return answer_in(Ball(), some); };
-      auto found = in_balls(balls_of, 128 + 4 * digits, [&](BasicAnswer<Ball> balls, bool last) {
-        auto cells = detail::narrow_enough(balls, digits, last);
-        whole =
-            cells && cells->outputs.size() == balls.outputs.size() && cells->gradients.size() == balls.gradients.size();
-        if (cells && !whole) wide.outputs.merge(balls.outputs), wide.gradients.merge(balls.gradients);
-        return cells;
-      });
-      if (found) add(std::move(*found));
-      return whole;
-    };
-    if (enclose(parts)) return result;
-    // Where no enclosure decides the gradients, it may well decide the outputs.
-    if (parts.gradients && result.outputs.empty()) enclose({false, parts.caches});
-    add(detail::agreed([&]<class S>(const S& x) { return answer_in(x, parts); }, digits));
-    detail::add_wide_bounds(wide.outputs, result.outputs, "", result);
-    detail::add_wide_bounds(wide.gradients, result.gradients, "d_", result);
-    return result;
-  }
 };
 
 /// The declarations of reference M; `Base`, a Room, answers.
@@ -569,13 +527,49 @@ class MadeRoom : public DeclaredRoom<M, Room> {
 
  public:
   Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const override {
-    return F::decimals(problem, options);
+    const Binding<M, std::string> binding(problem);
+    const AnswerParts parts{!problem.cotangents.empty(), true};
+    const auto answer_in = [&]<class S>(const S&, const AnswerParts& some) {
+      BasicAnswer<S> found = answer<M, S>(binding, some.gradients);
+      if (some.caches) found.outputs.merge(answer_rows<M, S>(binding, false));
+      return found;
+    };
+    const Tier tier = options.tier.value_or(Tier::ball);
+    const int words = words_of(tier);
+    const auto found = words > 0 ? F::narrow_words(binding, parts, {words, 1}) : std::nullopt;
+    Decimals result;
+    if (found && !detail::has_open_count(*found))
+      result = detail::word_decimals(*found, options.digits);
+    else if (words > 0 || tier == Tier::ball)
+      result = F::proven(answer_in, parts, options.digits);
+    else
+      result = detail::with_scalar(
+          tier, [&]<class S>(const S& x) { return detail::printed(answer_in(x, parts), options.digits); });
+    detail::count_empty_rows(result);
+    return result;
   }
-  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override { return F::values(problem, tier); }
+
+  BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const override {
+    if (tier == Tier::ball || words_of(tier) > 0) {
+      auto pairs = tier == Tier::ball ? std::nullopt : in_words(problem, {words_of(tier), 1});
+      if (!pairs) pairs = F::enclosed(problem);
+      if (!pairs && tier != Tier::ball) return F::template values_in<Mp100>(problem, tier);
+      require(pairs.has_value(), M::name, ": no enclosure decides a comparison of equal numbers");
+      return detail::pairs_of(*pairs);
+    }
+    return detail::with_scalar(tier, [&]<class S>(const S&) { return F::template values_in<S>(problem, tier); });
+  }
+
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const override { return F::enclosed(problem); }
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const override {
-    return F::in_words(problem, effort);
+    const Binding<M, double> binding(problem);
+    const bool gradients = !problem.cotangents.empty();
+    auto found = engine_answer(binding, gradients, effort);
+    if (!found) found = F::narrow_words(binding, {gradients, false}, effort);
+    if (!found) return std::nullopt;
+    return detail::word_pairs(*found);
   }
+
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
     return F::slopes(problem, tangent);
   }
