@@ -3,18 +3,15 @@
 #include <cstdlib>
 #include <utility>
 
+#include "oracles/core/oracle.hpp"
+
 namespace assay::arguments {
 namespace {
 
 BasicProblem<double> doubles_of(const BasicProblem<std::string>& problem) {
   const auto arrays = [](const BasicArrays<std::string>& decimals) {
-    Arrays doubles;
-    for (const auto& [name, array] : decimals) {
-      Array& to = doubles[name];
-      to.shape = array.shape;
-      for (const std::string& digits : array.data) to.data.push_back(std::strtod(digits.c_str(), nullptr));
-    }
-    return doubles;
+    return assay::detail::convert_arrays<double>(
+        [](std::string_view, const std::string& digits) { return std::strtod(digits.c_str(), nullptr); }, decimals);
   };
   return {problem.id, problem.mechanism, problem.params, arrays(problem.inputs), arrays(problem.cotangents)};
 }

@@ -22,17 +22,6 @@ double pair_rounding(const HiLo& x) {
   return power_of_two_above(std::fabs(x.lo) * 0x1p-53 + std::numeric_limits<double>::denorm_min());
 }
 
-BasicArrays<Enclosed> with_bounds(const BasicArrays<HiLo>& arrays, bool exact) {
-  BasicArrays<Enclosed> result;
-  for (const auto& [name, array] : arrays) {
-    BasicArray<Enclosed>& to = result[name];
-    to.shape = array.shape;
-    to.data.reserve(array.data.size());
-    for (const HiLo& x : array.data) to.data.push_back({x, exact ? pair_rounding(x) : no_bound});
-  }
-  return result;
-}
-
 /// Whether every number comes with a bound.
 bool bounded(std::optional<Tier> tier) {
   return !tier || *tier == Tier::ball || *tier == Tier::exact || words_of(*tier) > 0;
@@ -44,7 +33,11 @@ Answered answer_at_once(const Room& room, const Problem& problem, std::optional<
   if (by_enclosures)
     if (std::optional<Answered> proven = room.enclosed(problem)) return std::move(*proven);
   const BasicAnswer<HiLo> values = room.values(problem, by_enclosures ? Tier::mp100 : *tier);
-  return {with_bounds(values.outputs, exact), with_bounds(values.gradients, exact)};
+  return detail::convert_answer<Enclosed>(
+      [&](std::string_view, const HiLo& x) {
+        return Enclosed{x, exact ? pair_rounding(x) : no_bound};
+      },
+      values);
 }
 
 /// The groups of heads of a problem: each is one shared head and the output heads that read it.

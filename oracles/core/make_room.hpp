@@ -9,6 +9,7 @@
 #include "oracles/core/bind.hpp"
 #include "oracles/core/diagnostics.hpp"
 #include "oracles/core/in_words.hpp"
+#include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/core/term_sizes_of.hpp"
 #include "oracles/core/trajectory_of.hpp"
@@ -63,24 +64,6 @@ Cell best_guess(std::string_view name, const L& low, const H& high, int digits) 
   using std::abs, std::isfinite;
   const bool noise = isfinite(low) && isfinite(high) && (low == L(0) || abs(high) <= error_of(low, high));
   return cell(name, noise ? H(0) : high, digits);
-}
-
-/// One array from all of `sources`, which differ in precision alone: `convert(elements...)`.
-template <class To, class F, class First, class... Rest>
-BasicArrays<To> convert_arrays(F&& convert, const BasicArrays<First>& first, const BasicArrays<Rest>&... rest) {
-  BasicArrays<To> result;
-  for (const auto& [name, array] : first) {
-    BasicArray<To>& to = result[name];
-    to.shape = array.shape;
-    for (std::size_t i = 0; i < array.data.size(); ++i)
-      to.data.push_back(convert(name, array.data[i], rest.find(name)->second.data[i]...));
-  }
-  return result;
-}
-
-template <class To, class F, class... Sources>
-BasicAnswer<To> convert_answer(F&& convert, const BasicAnswer<Sources>&... sources) {
-  return {convert_arrays<To>(convert, sources.outputs...), convert_arrays<To>(convert, sources.gradients...)};
 }
 
 /// At most half a unit of the last of `digits` digits of x, and a twentieth of it at least.

@@ -9,6 +9,28 @@
 
 namespace assay {
 
+namespace detail {
+
+/// One array from all of `sources`, which differ in precision alone: `convert(elements...)`.
+template <class To, class F, class First, class... Rest>
+BasicArrays<To> convert_arrays(F&& convert, const BasicArrays<First>& first, const BasicArrays<Rest>&... rest) {
+  BasicArrays<To> result;
+  for (const auto& [name, array] : first) {
+    BasicArray<To>& to = result[name];
+    to.shape = array.shape, to.data.reserve(array.data.size());
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      to.data.push_back(convert(name, array.data[i], rest.find(name)->second.data[i]...));
+  }
+  return result;
+}
+
+template <class To, class F, class... Sources>
+BasicAnswer<To> convert_answer(F&& convert, const BasicAnswer<Sources>&... sources) {
+  return {convert_arrays<To>(convert, sources.outputs...), convert_arrays<To>(convert, sources.gradients...)};
+}
+
+}  // namespace detail
+
 /// Tensors in the order of a report: outputs under their names, then gradients as d_NAME, both alphabetical.
 template <class X>
 using Named = std::vector<std::pair<std::string, X>>;

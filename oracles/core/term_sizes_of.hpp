@@ -1,10 +1,11 @@
 #pragma once
 // How large the terms of a room's reference are.
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "oracles/core/bind.hpp"
+#include "oracles/core/oracle.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/sized.hpp"
 #include "reference/core/problem.hpp"
@@ -13,15 +14,8 @@ namespace assay {
 
 /// By their names in a report: "o", "d_q".
 inline Arrays reported_sizes(const BasicAnswer<Sized>& answered) {
-  Arrays sizes;
-  const auto enter = [&sizes](const std::string& name, const BasicArray<Sized>& array) {
-    Array& to = sizes[name];
-    to.shape = array.shape;
-    for (const Sized& x : array.data) to.data.push_back(x.rounded_at());
-  };
-  for (const auto& [name, array] : answered.outputs) enter(name, array);
-  for (const auto& [name, array] : answered.gradients) enter("d_" + name, array);
-  return sizes;
+  return flat(
+      detail::convert_answer<double>([](std::string_view, const Sized& x) { return x.rounded_at(); }, answered));
 }
 
 /// As Room::term_sizes: heads on several threads, added up in their order.
