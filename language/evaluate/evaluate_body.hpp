@@ -290,13 +290,7 @@ class Interpreter {
     const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
     if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->size() == v.layout.count())
       return std::move(const_cast<std::vector<S>&>(*v.reals));  // NOLINT: made by Value::of, and not const
-    std::vector<S> out;
-    out.reserve(v.layout.count());
-    if (v.layout.is_dense())
-      out.assign(v.reals->begin(), v.reals->begin() + static_cast<std::ptrdiff_t>(v.layout.count()));
-    else
-      walk<1>({&v.layout}, [&](std::size_t, const auto& at) { out.push_back(v.real(at[0])); });
-    return out;
+    return v.in_rows();
   }
 
   /// The sum of a value and a contraction.
@@ -525,10 +519,9 @@ class Interpreter {
   }
 
   static V summed_up(const V& x, bool reverse) {
-    std::vector<S> out(x.layout.count(), S(0));
+    std::vector<S> out = x.in_rows();
     const int n = x.layout.length[0];
     const std::size_t row = n > 0 ? out.size() / static_cast<std::size_t>(n) : 0;
-    walk<1>({&x.layout}, [&](std::size_t i, const auto& at) { out[i] = x.real(at[0]); });
     PerturbedArithmetic* const draw = draw_of<S>();
     for (int t = 1; t < n; ++t) {
       const auto to = static_cast<std::size_t>(reverse ? n - 1 - t : t), from = reverse ? to + 1 : to - 1;
@@ -634,9 +627,7 @@ class Interpreter {
 
   /// The numbers of each group, in its lanes.
   V blended(const std::vector<V>& each) const {
-    std::vector<S> out;
-    out.reserve(each[0].layout.count());
-    walk<1>({&each[0].layout}, [&](std::size_t, const auto& at) { out.push_back(each[0].real(at[0])); });
+    std::vector<S> out = each[0].in_rows();
     for (int g = 1; g < lanes_.groups; ++g) {
       const V& one = each[static_cast<std::size_t>(g)];
       walk<1>({&one.layout}, [&](std::size_t i, const auto& at) {
@@ -712,8 +703,7 @@ class Interpreter {
       if (lies_so && !draw->errs_in_operands()) return x;
       std::vector<S> in_rows;
       if (!lies_so) {
-        in_rows.reserve(n);
-        walk<1>({&x.layout}, [&](std::size_t, const auto& at) { in_rows.push_back(x.real(at[0])); });
+        in_rows = x.in_rows();
         if (!draw->errs_in_operands()) return V::of(x.layout, std::move(in_rows));
       }
       std::vector<S> read(n);
@@ -811,10 +801,7 @@ class Interpreter {
     factors_ = {A.reals, A.layout, definite, {}};
     walk<1>({&lead}, [&](std::size_t, const auto& first) {
       matrix.offset = first[0];
-      std::vector<S> numbers;
-      numbers.reserve(matrix.count());
-      walk<1>({&matrix}, [&](std::size_t, const auto& at) { numbers.push_back(A.real(at[0])); });
-      factors_.each.push_back(std::make_unique<const Factored<S>>(std::move(numbers), n, definite));
+      factors_.each.push_back(std::make_unique<const Factored<S>>(A.viewed(matrix).in_rows(), n, definite));
     });
     return factors_;
   }
@@ -825,9 +812,8 @@ class Interpreter {
     const bool several = b.layout.rank == A.layout.rank;
     const auto n = static_cast<std::size_t>(A.layout.length[Strides::at(last)]),
                columns = static_cast<std::size_t>(several ? b.layout.length[Strides::at(last)] : 1);
-    std::vector<S> from, out(b.layout.count());
-    from.reserve(out.size());
-    walk<1>({&b.layout}, [&](std::size_t, const auto& i) { from.push_back(b.real(i[0])); });
+    const std::vector<S> from = b.in_rows();
+    std::vector<S> out(from.size());
     for (std::size_t first = 0; first < out.size(); first += n * columns)
       for (std::size_t c = 0; c < columns; ++c) {
         if (PerturbedArithmetic* draw = draw_of<S>()) draw->at_element(1 + first + c);  // factors have element 0's

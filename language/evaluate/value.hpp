@@ -120,6 +120,15 @@ struct Value {
   static Value of(std::vector<Value> several) {
     return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}, {}};
   }
+  /// Its real numbers, row-major.
+  std::vector<S> in_rows() const {
+    const std::size_t n = layout.count();
+    if (layout.is_dense()) return std::vector<S>(reals->begin(), reals->begin() + static_cast<std::ptrdiff_t>(n));
+    std::vector<S> list;
+    list.reserve(n);
+    walk<1>({&layout}, [&](std::size_t, const auto& at) { list.push_back(real(at[0])); });
+    return list;
+  }
   /// Other elements of the same numbers.
   Value viewed(const Strides& other) const {
     Value v = *this;

@@ -116,7 +116,7 @@ class Text {
     for (const Node& node : block.nodes)
       for (const int v : node.args) ++uses[v];
     for (const int r : block.results) ++uses[r];
-    for (int v = block.first(); v < block.first() + static_cast<int>(block.nodes.size()); ++v) {
+    for (int v = block.first(); v < values_of(block); ++v) {
       const Node& node = *block.node(v);
       const auto name = wanted.find(v);
       for (const int a : node.args) depth[v] = std::max(depth[v], depth[a]);
@@ -134,7 +134,7 @@ class Text {
   /// A line for each named value, in order.
   Lines statements() {
     Lines lines;
-    for (int v = block_.first(); v < block_.first() + static_cast<int>(block_.nodes.size()); ++v) {
+    for (int v = block_.first(); v < values_of(block_); ++v) {
       const Node& node = *block_.node(v);
       if (node.op == Op::scan)
         scan(v, node, lines);
@@ -160,7 +160,7 @@ class Text {
     const int carry = node.attributes.carry, own = carry + node.attributes.xs;
     const Block& body = *node.attributes.body;
     std::map<int, int> gets;
-    for (int w = block_.first(); w < block_.first() + static_cast<int>(block_.nodes.size()); ++w)
+    for (int w = block_.first(); w < values_of(block_); ++w)
       if (block_.node(w)->op == Op::get && block_.node(w)->args[0] == v) gets[block_.node(w)->attributes.i] = w;
     for (const auto& [i, w] : gets)
       if (!name_.contains(w)) name_[w] = {9, fresh("t")};
