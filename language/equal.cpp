@@ -24,36 +24,33 @@ int chunk_of(const Program& program, const Program& form, const std::string& nam
   return b[1].written;
 }
 
-/// [lead, T, ...] as [lead, N, chunk, ...].
-Array split(const Array& array, std::size_t lead, int chunk) {
-  const int tokens = array.shape[lead], chunks = (tokens + chunk - 1) / chunk;
-  Array out;
-  out.shape = array.shape;
-  out.shape[lead] = chunks;
-  out.shape.insert(out.shape.begin() + static_cast<std::ptrdiff_t>(lead) + 1, chunk);
-  out.data.assign(out.count(), 0);
+/// The numbers of every head in that shape, as many as it has room for; zeros in what room is left.
+template <class N>
+BasicArray<N> refilled(const BasicArray<N>& array, std::size_t lead, std::vector<int> shape) {
+  BasicArray<N> out(std::move(shape));
   const std::size_t blocks = lead > 0 ? static_cast<std::size_t>(array.shape[0]) : 1;
   const std::size_t from = blocks > 0 ? array.count() / blocks : 0, to = blocks > 0 ? out.count() / blocks : 0;
   for (std::size_t b = 0; b < blocks; ++b)
-    std::copy_n(array.data.begin() + static_cast<std::ptrdiff_t>(b * from), from,
+    std::copy_n(array.data.begin() + static_cast<std::ptrdiff_t>(b * from), std::min(from, to),
                 out.data.begin() + static_cast<std::ptrdiff_t>(b * to));
   return out;
+}
+
+/// [lead, T, ...] as [lead, N, chunk, ...].
+Array split(const Array& array, std::size_t lead, int chunk) {
+  std::vector<int> shape = array.shape;
+  shape[lead] = (shape[lead] + chunk - 1) / chunk;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(lead) + 1, chunk);
+  return refilled(array, lead, std::move(shape));
 }
 
 /// [lead, N, chunk, ...] as [lead, tokens, ...].
 template <class N>
 BasicArray<N> joined(const BasicArray<N>& array, std::size_t lead, int tokens) {
-  BasicArray<N> out;
-  out.shape = array.shape;
-  out.shape.erase(out.shape.begin() + static_cast<std::ptrdiff_t>(lead));
-  out.shape[lead] = tokens;
-  const std::size_t blocks = lead > 0 ? static_cast<std::size_t>(array.shape[0]) : 1;
-  const std::size_t from = blocks > 0 ? array.count() / blocks : 0, to = blocks > 0 ? out.count() / blocks : 0;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    const auto first = array.data.begin() + static_cast<std::ptrdiff_t>(b * from);
-    out.data.insert(out.data.end(), first, first + static_cast<std::ptrdiff_t>(to));
-  }
-  return out;
+  std::vector<int> shape = array.shape;
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  shape[lead] = tokens;
+  return refilled(array, lead, std::move(shape));
 }
 
 Distance distance(const std::string& name, const BasicArray<Enclosed>& a, const BasicArray<Enclosed>& b) {
