@@ -25,7 +25,7 @@ Value<S> Posed<X>::value(const Type& type, const Given& given, std::span<const i
   if (type.kind == Kind::integer) return Value<S>::of(Strides{}, std::vector<std::int64_t>{given.whole});
   if (type.kind == Kind::boolean)
     return Value<S>::of(Strides{}, std::vector<Truth>{given.whole != 0 ? Truth::yes : Truth::no});
-  const Strides shape = shape_of(type);
+  const Strides shape = shape_of(type, sizes_);
   std::vector<S> data(shape.count(), S(0));
   if (!given.is_there) return Value<S>::of(shape, std::move(data));  // a cotangent that is not given
   const std::vector<X>& from = given.numbers().data;

@@ -217,16 +217,6 @@ void Posed<X>::admit_numbers(const std::string& label, const Type& type, std::st
   }
 }
 
-template <class X>
-Strides Posed<X>::shape_of(const Type& type) const {
-  Strides s;
-  for (const Dim& dim : type.axes) {
-    const auto found = sizes_.find(dim.name);
-    s.length[Strides::at(s.rank++)] = dim.name.empty() ? dim.written : found == sizes_.end() ? 0 : found->second;
-  }
-  return s.dense();
-}
-
 template class Posed<double>;
 template class Posed<std::string>;
 

@@ -66,7 +66,6 @@ class Posed {
   void admit_shape(const std::string& label, const Type& type, Given& given);
   void count_heads();
   void admit_numbers(const std::string& label, const Type& type, std::string_view domain, const Given& given) const;
-  Strides shape_of(const Type& type) const;
   template <class S>
   Value<S> value(const Type& type, const Given& given, std::span<const int> heads) const;
 

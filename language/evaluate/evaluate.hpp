@@ -12,6 +12,17 @@ namespace assay::language {
 
 /// The lengths of a problem's axes; one that is not there has length 0.
 using Sizes = std::map<std::string, int, std::less<>>;
+inline int extent_of(const Dim& dim, const Sizes& sizes) {
+  if (dim.name.empty()) return dim.written;
+  const auto found = sizes.find(dim.name);
+  return found == sizes.end() ? 0 : found->second;
+}
+/// The shape of a value of that type, row-major.
+inline Strides shape_of(const Type& type, const Sizes& sizes) {
+  Strides s;
+  for (const Dim& dim : type.axes) s.length[Strides::at(s.rank++)] = extent_of(dim, sizes);
+  return s.dense();
+}
 
 /// How many numbers an evaluation keeps at once, at most: of a block's values and of what its scans make.
 double footprint(const Block& block, const Sizes& sizes);

@@ -152,17 +152,6 @@ class Interpreter {
   }
   static bool is_there(const V& v) { return v.reals || v.integers || v.truths || v.results || v.lazy || v.product; }
 
-  int extent(const Dim& dim) const {
-    if (dim.name.empty()) return dim.written;
-    const auto found = sizes_.find(dim.name);
-    return found == sizes_.end() ? 0 : found->second;
-  }
-  Strides shape_of(const Type& type) const {
-    Strides s;
-    for (const Dim& dim : type.axes) s.length[Strides::at(s.rank++)] = extent(dim);
-    return s.dense();
-  }
-
   /// The value v of a block.
   V value_at(const Node& node, int v, const Operands& a, const ScoreMasks& masks, const std::map<int, Seen>& seen) {
     if constexpr (Several<S>) {
@@ -183,11 +172,11 @@ class Interpreter {
       case Op::int_:
         return V::of(Strides{}, std::vector<std::int64_t>{at.value});
       case Op::size:
-        return V::of(Strides{}, std::vector<std::int64_t>{extent(at.dim)});
+        return V::of(Strides{}, std::vector<std::int64_t>{extent_of(at.dim, sizes_)});
       case Op::iota: {
-        std::vector<std::int64_t> n(static_cast<std::size_t>(extent(at.dim)));
+        std::vector<std::int64_t> n(static_cast<std::size_t>(extent_of(at.dim, sizes_)));
         std::iota(n.begin(), n.end(), 0);
-        return V::of(shape_of(node.types[0]), std::move(n));
+        return V::of(shape_of(node.types[0], sizes_), std::move(n));
       }
       case Op::round:
         return rounded(*a[0], at.spec);
@@ -196,7 +185,7 @@ class Interpreter {
       case Op::scan:
         return scan(node, a);
       case Op::expand:
-        return a[0]->viewed(a[0]->layout.with(at.axis, extent(at.dim), 0));
+        return a[0]->viewed(a[0]->layout.with(at.axis, extent_of(at.dim, sizes_), 0));
       case Op::transpose: {
         Strides s = a[0]->layout;
         for (std::size_t r = 0; r < at.perm.size(); ++r) {
@@ -922,7 +911,7 @@ class Interpreter {
 
   Rows rows_of(const Type& type) const {
     Rows rows;
-    rows.shape = shape_of(type);
+    rows.shape = shape_of(type, sizes_);
     const std::size_t n = rows.shape.count();
     if (type.kind == Kind::real) rows.reals.resize(n, S(0));
     if (type.kind == Kind::integer) rows.integers.resize(n, 0);
@@ -958,9 +947,9 @@ class Interpreter {
 
   /// Numbers of a column.
   std::size_t rows_of(const Block& body, const Joint& joint) const {
-    const auto columns = static_cast<std::size_t>(extent({joint.columns, 0}));
+    const auto columns = static_cast<std::size_t>(extent_of({joint.columns, 0}, sizes_));
     std::size_t rows = 0;
-    for (const int s : joint.states) rows += columns > 0 ? shape_of(body.type(s)).count() / columns : 0;
+    for (const int s : joint.states) rows += columns > 0 ? shape_of(body.type(s), sizes_).count() / columns : 0;
     return rows;
   }
 
@@ -1192,9 +1181,9 @@ class Interpreter {
     std::shared_ptr<Replay> replay;
     std::vector<char> lazy(node.types.size(), 0);
     for (std::size_t i = carry; i < node.types.size(); ++i) {
-      const bool large = shape_of(node.types[i]).count() * sizeof(S) >= ReplayLimit::bytes();
+      const bool large = shape_of(node.types[i], sizes_).count() * sizeof(S) >= ReplayLimit::bytes();
       if (!is_machine<S> && large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
-      rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i]), {}, {}, {}} : rows_of(node.types[i]));
+      rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i], sizes_), {}, {}, {}} : rows_of(node.types[i]));
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
     int done = 0;

@@ -10,10 +10,7 @@ namespace {
 
 double count_of(const Type& type, const Sizes& sizes) {
   double n = 1;
-  for (const Dim& dim : type.axes) {
-    const auto found = sizes.find(dim.name);
-    n *= dim.name.empty() ? dim.written : found == sizes.end() ? 0 : found->second;
-  }
+  for (const Dim& dim : type.axes) n *= extent_of(dim, sizes);
   require_domain(n <= most_elements, -1, "[", text_of(type), "] would have ", n, " elements");
   return n;
 }
