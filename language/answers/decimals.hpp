@@ -10,9 +10,7 @@ namespace assay::language::detail {
 /// In that many words.
 template <class X>
 BasicAnswer<WordBall> in_packs(const Posed<X>& posed, bool gradients, const WordEffort& effort) {
-  if (effort.words == 2) return answer_in_packs<2>(posed, gradients, effort.threads);
-  if (effort.words == 3) return answer_in_packs<3>(posed, gradients, effort.threads);
-  return answer_in_packs<4>(posed, gradients, effort.threads);
+  return with_words(effort.words, [&]<int W>() { return answer_in_packs<W>(posed, gradients, effort.threads); });
 }
 
 /// Asks for `narrow`(answer in balls of so many bits, whether it is the last time) with more and more bits, until it

@@ -8,6 +8,14 @@
 
 namespace assay {
 
+/// f<W>() for that many words: 2, 3, or 4 for any other number.
+template <class F>
+auto with_words(int words, F&& f) {
+  if (words == 2) return f.template operator()<2>();
+  if (words == 3) return f.template operator()<3>();
+  return f.template operator()<4>();
+}
+
 /// In exactly `effort.words` words. The parts asked for but diagnostics, of all heads. Throws Refusal, or Undecided
 /// where a comparison needs more words. One translation unit per room defines it (in_words_body.hpp).
 template <class M, class X>

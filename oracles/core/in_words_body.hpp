@@ -224,14 +224,7 @@ BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& 
 template <class M, class X>
 BasicAnswer<WordBall> answer_in_words(const Binding<M, X>& binding, const AnswerParts& parts,
                                       const WordEffort& effort) {
-  switch (effort.words) {
-    case 2:
-      return detail::in_words<M, 2>(binding, parts, effort.threads);
-    case 3:
-      return detail::in_words<M, 3>(binding, parts, effort.threads);
-    default:
-      return detail::in_words<M, 4>(binding, parts, effort.threads);
-  }
+  return with_words(effort.words, [&]<int W>() { return detail::in_words<M, W>(binding, parts, effort.threads); });
 }
 
 }  // namespace assay

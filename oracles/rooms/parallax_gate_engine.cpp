@@ -120,14 +120,7 @@ std::optional<BasicAnswer<WordBall>> answer_of(const Binding<parallax_gate, doub
 template <>
 std::optional<BasicAnswer<WordBall>> engine_answer(const Binding<parallax_gate, double>& binding, bool gradients,
                                                    const WordEffort& effort) try {
-  switch (effort.words) {
-    case 2:
-      return answer_of<2>(binding, gradients, effort.threads);
-    case 3:
-      return answer_of<3>(binding, gradients, effort.threads);
-    default:
-      return answer_of<4>(binding, gradients, effort.threads);
-  }
+  return with_words(effort.words, [&]<int W>() { return answer_of<W>(binding, gradients, effort.threads); });
 } catch (const InputError&) {
   return std::nullopt;
 } catch (const Undecided&) {
