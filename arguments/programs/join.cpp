@@ -149,9 +149,7 @@ Program with_states(const Program& program) {
     }
     at.push_back(out.emit(node.op, mapped(node.args, at), attributes));
     if (&node != scan) continue;
-    Attributes row;
-    row.i = static_cast<int>(attributes.body->results.size()) - 1;
-    states = out.emit(Op::get, {at.back()}, row);
+    states = out.emit(Op::get, {at.back()}, {.i = static_cast<int>(attributes.body->results.size()) - 1});
   }
   std::vector<int> results = mapped(block.results, at);
   results.push_back(states);

@@ -52,11 +52,7 @@ class Walk {
 
   int e(Op op, std::vector<int> args, Attributes a = {}) { return b_.emit(op, std::move(args), std::move(a)); }
   int repeated(int v, const Dim& dim) { return e(Op::expand, {v}, language::along(dim)); }
-  int constant(const char* number, const Dim& dim) {
-    Attributes a;
-    a.fraction = number;
-    return repeated(e(Op::const_, {}, a), dim);
-  }
+  int constant(const char* number, const Dim& dim) { return repeated(e(Op::const_, {}, {.fraction = number}), dim); }
 
   /// The body's value v, which does not depend on the state, as numbers along `dim` alone.
   std::optional<int> along(int v, const Dim& dim) {
@@ -121,8 +117,7 @@ class Walk {
   /// The numbers y . (a x + ...) of the columns.
   Form read(const Form& form, int y) {
     Form read{false, {}, {}};
-    Attributes dot;
-    dot.spec = "a,a->";
+    const Attributes dot{.spec = "a,a->"};
     if (form.a) read.terms.push_back({*form.a, -1, y});
     for (const Term& term : form.terms)
       read.terms.push_back({e(Op::mul, {term.b, repeated(e(Op::contract, {term.u, y}, dot), columns_)}), -1, term.w});

@@ -200,11 +200,7 @@ int Builder::emit(Op op, std::vector<int> args, Attributes attributes) {
   return v;
 }
 
-int Builder::zeros(const Type& of) {
-  Attributes nothing;
-  nothing.fraction = "0";
-  return spread(emit(Op::const_, {}, nothing), of.axes);
-}
+int Builder::zeros(const Type& of) { return spread(emit(Op::const_, {}, {.fraction = "0"}), of.axes); }
 
 int Builder::spread(int v, const std::vector<Dim>& axes) {
   for (std::size_t i = 0; i < axes.size(); ++i) v = emit(Op::expand, {v}, along(axes[i], static_cast<int>(i)));
@@ -237,6 +233,14 @@ std::shared_ptr<const Block> Builder::finish(std::vector<int> results) && {
     text += (p > 0 ? "," : "") + quoted(language::text_of(block_.params[p]));
   text += "],\"results\":" + text_of(block_.results) + '}';
   return std::make_shared<const Block>(std::move(block_));
+}
+
+Block sorted_by_name(Block body, std::vector<std::string>& outputs) {
+  std::vector<std::pair<std::string, int>> named;
+  for (std::size_t i = 0; i < outputs.size(); ++i) named.emplace_back(outputs[i], body.results[i]);
+  std::sort(named.begin(), named.end());
+  for (std::size_t i = 0; i < named.size(); ++i) outputs[i] = named[i].first, body.results[i] = named[i].second;
+  return body;
 }
 
 std::shared_ptr<const Block> canonical(const Block& block) { return Canonical(block).result(); }

@@ -10,11 +10,7 @@
 namespace assay::language {
 
 /// The attributes of an operation along an axis, or that makes one at that position.
-inline Attributes along(const Dim& dim, int axis = 0) {
-  Attributes a;
-  a.dim = dim, a.axis = axis;
-  return a;
-}
+inline Attributes along(const Dim& dim, int axis = 0) { return {.dim = dim, .axis = axis}; }
 
 /// Appends nodes to a block; equal nodes are one.
 class Builder {
@@ -39,6 +35,9 @@ class Builder {
   std::vector<std::string> texts_;  ///< of the nodes, as a file has them
   std::unordered_map<std::string, int> known_;
 };
+
+/// The block with its results in the order of their names, and the names so.
+Block sorted_by_name(Block body, std::vector<std::string>& outputs);
 
 /// Equal nodes merged, broadcasts and signs that undo each other removed, nodes that nothing needs dropped; depth first
 /// from the results, the outer values of a scan in the order of first use. The same computation, and its own canonical

@@ -97,15 +97,9 @@ class Reverse {
   }
 
   int constant(const char* value, const Type& like) {
-    Attributes a;
-    a.fraction = value;
-    return b_.spread(e(Op::const_, {}, a), like.axes);
+    return b_.spread(e(Op::const_, {}, {.fraction = value}), like.axes);
   }
-  int whole(std::int64_t value, const Type& like) {
-    Attributes a;
-    a.value = value;
-    return b_.spread(e(Op::int_, {}, a), like.axes);
-  }
+  int whole(std::int64_t value, const Type& like) { return b_.spread(e(Op::int_, {}, {.value = value}), like.axes); }
 
   /// The block here, its scans with their states as further rows.
   Forward forward(const Block& block, std::vector<int> args) {
@@ -161,25 +155,11 @@ class Reverse {
  private:
   using Parts = std::vector<std::optional<int>>;
 
-  int got(int scan, int i) {
-    Attributes a;
-    a.i = i;
-    return e(Op::get, {scan}, a);
-  }
-  int times(int x, int y) {
-    Attributes a;
-    a.absorb = true;
-    return e(Op::mul, {x, y}, a);
-  }
-  int over(int x, int y) {
-    Attributes a;
-    a.absorb = true;
-    return e(Op::div, {x, y}, a);
-  }
+  int got(int scan, int i) { return e(Op::get, {scan}, {.i = i}); }
+  int times(int x, int y) { return e(Op::mul, {x, y}, {.absorb = true}); }
+  int over(int x, int y) { return e(Op::div, {x, y}, {.absorb = true}); }
   int contracted(int x, int y, const std::string& spec) {
-    Attributes a;
-    a.spec = spec, a.absorb = true;
-    return e(Op::contract, {x, y}, a);
+    return e(Op::contract, {x, y}, {.spec = spec, .absorb = true});
   }
 
   /// The cotangents of a node's operands.

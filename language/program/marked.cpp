@@ -25,10 +25,8 @@ std::shared_ptr<const Block> marked(const Block& block, const Attributes& site) 
 }  // namespace
 
 Program with_operands_marked(const Program& program, const std::string& site) {
-  Attributes mark;
-  mark.spec = site;
   Program out = program;
-  out.body = marked(*program.body, mark);
+  out.body = marked(*program.body, {.spec = site});
   return out;
 }
 

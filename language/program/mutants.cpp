@@ -51,9 +51,7 @@ void masks(const Node& node, const Block& block, const std::string& name, const 
   }
   if (!any_of(node.op, {Op::softmax, Op::logsumexp})) return;
   tell(name + ": mask ignored", [&](Builder& b, const std::vector<int>& a) {
-    Attributes yes;
-    yes.truth = true;
-    return b.emit(node.op, {a[0], b.spread(b.emit(Op::const_, {}, yes), block.type(node.args[1]).axes)});
+    return b.emit(node.op, {a[0], b.spread(b.emit(Op::const_, {}, {.truth = true}), block.type(node.args[1]).axes)});
   });
 }
 
@@ -142,11 +140,9 @@ class Solved {
 
   /// b over the diagonal of A.
   int by_diagonal() {
-    Attributes zero;
-    zero.fraction = "0";
     const int i = b_.emit(Op::iota, {}, along(dim_));
     const int same = b_.emit(Op::eq, {repeated(i, 1), repeated(i, 0)});
-    const int zeros = repeated(repeated(b_.emit(Op::const_, {}, zero), 0), 0);
+    const int zeros = repeated(repeated(b_.emit(Op::const_, {}, {.fraction = "0"}), 0), 0);
     return b_.emit(Op::div, {rhs_, b_.emit(Op::sum, {b_.emit(Op::select, {same, A_, zeros})}, along(dim_, 1))});
   }
   /// After so many steps of conjugate gradients, from zero or from by_diagonal().
@@ -167,20 +163,12 @@ class Solved {
 
  private:
   int repeated(int v, int axis) { return b_.emit(Op::expand, {v}, along(dim_, axis)); }
-  int contract(const char* spec, int x, int y) {
-    Attributes how;
-    how.spec = spec;
-    return b_.emit(Op::contract, {x, y}, how);
-  }
+  int contract(const char* spec, int x, int y) { return b_.emit(Op::contract, {x, y}, {.spec = spec}); }
   int times_A(int x) { return contract("xa,a->x", A_, x); }
   int dot(int x, int y) { return contract("a,a->", x, y); }
   int times(int factor, int x) { return b_.emit(Op::mul, {repeated(factor, 0), x}); }
   /// Where nothing is left to solve, zero.
-  int ratio(int x, int y) {
-    Attributes keeps_zero;
-    keeps_zero.absorb = true;
-    return b_.emit(Op::div, {x, y}, keeps_zero);
-  }
+  int ratio(int x, int y) { return b_.emit(Op::div, {x, y}, {.absorb = true}); }
 
   Builder& b_;
   int A_, rhs_;
@@ -288,10 +276,8 @@ void wrong_scans(const Block& block, std::size_t n, const std::string& where, co
     if (body.params[index(k)].kind != Kind::real) continue;
     found(text(where, " sequence ", k - carry, " one token late"),
           rebuilt(block, n, [&](Builder& b, const std::vector<int>& a) {
-            Attributes late;
-            late.by = node.attributes.reverse ? -1 : 1;
             std::vector<int> args = a;
-            args[index(k)] = b.emit(Op::shift, {a[index(k)]}, late);
+            args[index(k)] = b.emit(Op::shift, {a[index(k)]}, {.by = node.attributes.reverse ? -1 : 1});
             return b.emit(Op::scan, args, node.attributes);
           }));
   }

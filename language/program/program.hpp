@@ -89,21 +89,21 @@ struct Block;
 
 /// The attributes of a node beside its operands; each operation has its own.
 struct Attributes {
-  std::string fraction;    ///< const: "1/10"; "" for a truth value
-  std::string spec;        ///< contract: "ab,bc->ac"; round: its site
-  bool truth = false;      ///< const
-  bool absorb = false;     ///< mul, div, contract: where the first operand is exactly zero, so is the product;
-                           ///< solve: where the right-hand side is, so is the solution
-  bool definite = false;   ///< solve: the matrix is symmetric and positive definite
-  bool reverse = false;    ///< scan, cumsum
-  std::int64_t value = 0;  ///< int
-  Dim dim;                 ///< size, iota: along; expand: of the new axis
-  int axis = 0;            ///< index, sum; expand: where the new axis stands
-  int i = 0;               ///< index: which element; get: which result
-  int by = 0;              ///< shift
-  int carry = 0, xs = 0;   ///< scan: how many states, how many sequences
-  std::vector<int> perm;   ///< transpose
-  std::shared_ptr<const Block> body;  ///< scan
+  std::string fraction = {};   ///< const: "1/10"; "" for a truth value
+  std::string spec = {};       ///< contract: "ab,bc->ac"; round: its site
+  bool truth = false;          ///< const
+  bool absorb = false;         ///< mul, div, contract: where the first operand is exactly zero, so is the product;
+                               ///< solve: where the right-hand side is, so is the solution
+  bool definite = false;       ///< solve: the matrix is symmetric and positive definite
+  bool reverse = false;        ///< scan, cumsum
+  std::int64_t value = 0;      ///< int
+  Dim dim = {};                ///< size, iota: along; expand: of the new axis
+  int axis = 0;                ///< index, sum; expand: where the new axis stands
+  int i = 0;                   ///< index: which element; get: which result
+  int by = 0;                  ///< shift
+  int carry = 0, xs = 0;       ///< scan: how many states, how many sequences
+  std::vector<int> perm = {};  ///< transpose
+  std::shared_ptr<const Block> body = {};  ///< scan
 };
 
 struct Node {

@@ -346,15 +346,6 @@ void require_known_axes(const Block& block, const std::set<std::string>& known, 
   }
 }
 
-/// The block with its results in the order of their names, and the names so.
-Block sorted_by_name(Block body, std::vector<std::string>& outputs) {
-  std::vector<std::pair<std::string, int>> named;
-  for (std::size_t i = 0; i < outputs.size(); ++i) named.emplace_back(outputs[i], body.results[i]);
-  std::sort(named.begin(), named.end());
-  for (std::size_t i = 0; i < named.size(); ++i) outputs[i] = named[i].first, body.results[i] = named[i].second;
-  return body;
-}
-
 Program program_from(const J& value) {
   require_no_floats(value);
   const bool ours = value.is_object() && value.contains("format") && value["format"] == "assay-mechanism" &&

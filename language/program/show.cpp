@@ -294,12 +294,7 @@ class Text {
 
 /// The program with its outputs in the order of their names.
 Program by_name(Program program) {
-  std::map<std::string, int> named;
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) named[program.outputs[i]] = program.body->results[i];
-  Block body = *program.body;
-  body.results.clear(), program.outputs.clear();
-  for (const auto& [name, result] : named) program.outputs.push_back(name), body.results.push_back(result);
-  program.body = canonical(body);
+  program.body = canonical(sorted_by_name(*program.body, program.outputs));
   return program;
 }
 
