@@ -210,35 +210,27 @@ class Reader {
       case Op::const_:
         return constant(keys({"value"}).at("value"));
       case Op::int_:
-        a.value = integer_from(keys({"value"}).at("value"), "value");
-        return a;
+        return {.value = integer_from(keys({"value"}).at("value"), "value")};
       case Op::size:
       case Op::iota:
-        a.dim = dim_from(keys({"axis"}).at("axis"), "axis");
-        return a;
+        return {.dim = dim_from(keys({"axis"}).at("axis"), "axis")};
       case Op::get:
-        a.i = count(keys({"i"}), "i");
-        return a;
+        return {.i = count(keys({"i"}), "i")};
       case Op::expand:
         a.axis = count(keys({"at", "size"}), "at"), a.dim = dim_from(value["size"], "size");
         return a;
       case Op::index:
-        a.axis = count(keys({"axis", "i"}), "axis"), a.i = count_from(value["i"], "i");
-        return a;
+        return {.axis = count(keys({"axis", "i"}), "axis"), .i = count_from(value["i"], "i")};
       case Op::sum:
-        a.axis = count(keys({"axis"}), "axis");
-        return a;
+        return {.axis = count(keys({"axis"}), "axis")};
       case Op::shift:
-        a.by = count(keys({"by"}), "by");
-        return a;
+        return {.by = count(keys({"by"}), "by")};
       case Op::cumsum:
-        a.reverse = keys({"reverse"}).truth("reverse");
-        return a;
+        return {.reverse = keys({"reverse"}).truth("reverse")};
       case Op::contract:
         return contraction(value);
       case Op::round:
-        a.spec = name_from(keys({"site"}).words("site"), "site");
-        return a;
+        return {.spec = name_from(keys({"site"}).words("site"), "site")};
       case Op::transpose:
         for (const J& i : keys({"perm"}).list("perm")) a.perm.push_back(count_from(i, "perm"));
         return a;
@@ -268,20 +260,15 @@ class Reader {
 
   static Attributes contraction(const J& value) {
     const Keys keys(value, "attributes", {"spec"}, {"absorb"});
-    Attributes a;
-    a.spec = excerpt(keys.words("spec"), 100);
-    a.absorb = is_true(keys, value, "absorb");
-    return a;
+    return {.spec = excerpt(keys.words("spec"), 100), .absorb = is_true(keys, value, "absorb")};
   }
 
   static Attributes absorbing(Op op, const J& value) {
-    Attributes a;
-    if (value.empty()) return a;
+    if (value.empty()) return {};
     require(any_of(op, {Op::mul, Op::div, Op::solve}), "has no attributes");
     const Keys keys =
         op == Op::solve ? Keys(value, "attributes", {}, {"absorb", "definite"}) : Keys(value, "attributes", {"absorb"});
-    a.absorb = is_true(keys, value, "absorb"), a.definite = is_true(keys, value, "definite");
-    return a;
+    return {.absorb = is_true(keys, value, "absorb"), .definite = is_true(keys, value, "definite")};
   }
   static bool is_true(const Keys& keys, const J& value, std::string_view key) {
     const bool there = value.contains(key);
