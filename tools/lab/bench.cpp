@@ -52,15 +52,11 @@ std::string print(const Table& table, nlohmann::ordered_json rows, std::string_v
 }
 
 Table table_of(const std::vector<Measured>& all) {
-  Table table{{{"mechanism"},
-               {"T", true},
-               {"d", true},
-               {"tier"},
-               {"time per token", true},
-               {"of double loop", true},
-               {"faster than cpp_bin_float_50", true},
-               {"bound", true}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism"})
+                    .numbers({"T", "d"})
+                    .words({"tier"})
+                    .numbers({"time per token", "of double loop", "faster than cpp_bin_float_50", "bound"});
   for (const auto& [size, row] : all)
     table.rows.push_back({row.mechanism, std::to_string(size.tokens), std::to_string(size.dim), row.tier,
                           fmt::format("{:.3g} us", 1e6 * row.seconds), fmt::format("{:.3g}", row.per_double),
@@ -110,15 +106,10 @@ struct RoomsOptions {
 };
 
 Table table_of(const std::vector<RoomCost>& all) {
-  Table table{{{"mechanism"},
-               {"tier"},
-               {"time per token and head", true},
-               {"of double", true},
-               {"faster than mp50", true},
-               {"than cpp_bin_float_50", true},
-               {"bound", true},
-               {"peak memory", true}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism", "tier"})
+                    .numbers({"time per token and head", "of double", "faster than mp50", "than cpp_bin_float_50",
+                              "bound", "peak memory"});
   for (const RoomCost& row : all)
     table.rows.push_back({row.mechanism, row.tier, fmt::format("{:.3g} us", 1e6 * row.seconds),
                           fmt::format("{:.3g}", row.per_double), fmt::format("{:.3g}x", row.faster),
@@ -174,14 +165,9 @@ struct KernelsOptions {
 };
 
 Table table_of(const std::vector<KernelCost>& all) {
-  Table table{{{"mechanism"},
-               {"form"},
-               {"shape B,T,H,K,V"},
-               {"precision"},
-               {"time per query and head", true},
-               {"of exact", true},
-               {"of oracle", true}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism", "form", "shape B,T,H,K,V", "precision"})
+                    .numbers({"time per query and head", "of exact", "of oracle"});
   for (const KernelCost& row : all)
     table.rows.push_back({row.mechanism, row.form, row.shape, row.precision,
                           fmt::format("{:.3g} us", 1e6 * row.seconds), fmt::format("{:.3g}", row.per_exact),
@@ -253,13 +239,8 @@ struct MeasuredCheck {
 using MeasuredChecks = std::vector<MeasuredCheck>;
 
 Table table_of(const MeasuredChecks& all) {
-  Table table{{{"mechanism"},
-               {"shape"},
-               {"seconds", true},
-               {"of all processors", true},
-               {"estimate", true},
-               {"peak memory", true}},
-              {}};
+  Table table =
+      Table().words({"mechanism", "shape"}).numbers({"seconds", "of all processors", "estimate", "peak memory"});
   for (const std::string_view phase : check_phases) table.columns.push_back({std::string(phase), true});
   for (const auto& [room, shape, row, estimate] : all) {
     std::vector<std::string> line = {std::string(room->name),

@@ -41,23 +41,16 @@ struct Row {
 std::string digits(double x, const char* none) { return std::isnan(x) ? none : fmt::format("{:.3g}", x); }
 
 Table table_of(const std::vector<Row>& rows) {
-  Table table{{{"mechanism"},
-               {"limit"},
-               {"statement"},
-               {"order", true},
-               {"measured", true},
-               {"coefficient", true},
-               {"predicted", true},
-               {"error", true},
-               {"verdict"}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism", "limit", "statement"})
+                    .numbers({"order", "measured", "coefficient", "predicted", "error"})
+                    .words({"verdict"});
   for (const Row& row : rows) {
     const IdentityResult& r = row.result;
     const bool identity = row.order == 0;
-    table.rows.push_back({row.mechanism, row.name, row.statement, identity ? "exact" : std::to_string(row.order),
-                          identity ? "" : fmt::format("{:.10g}", r.measured_order),
-                          identity ? "" : digits(r.coefficient, ""),
-                          identity ? "" : digits(r.predicted_coefficient, "-"), digits(r.error, "-"), row.verdict()});
+    table.add(row.mechanism, row.name, row.statement, identity ? "exact" : std::to_string(row.order),
+              identity ? "" : fmt::format("{:.10g}", r.measured_order), identity ? "" : digits(r.coefficient, ""),
+              identity ? "" : digits(r.predicted_coefficient, "-"), digits(r.error, "-"), row.verdict());
   }
   return table;
 }

@@ -40,17 +40,15 @@ int run_published(const Flags& flags, Console& console) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
             threads = flags.options.threads > 0 ? flags.options.threads : cores;
   const std::vector<PublishedTrial> trials = try_published(named, threads, Progress(console).steps());
-  Table table{{{"thread"}, {"error"}, {"planted"}, {"mechanism"}, {"case"}, {"fault"}, {"healthy"}, {"with it"}}, {}};
+  Table table = Table().words({"thread", "error", "planted", "mechanism", "case", "fault", "healthy", "with it"});
   std::string more;
   int planted = 0, found = 0;
   for (const PublishedTrial& trial : trials) {
     const PublishedThread& thread = *trial.thread;
     const bool is_planted = !thread.mutant.empty();
-    const auto word = [&](std::string_view said) { return std::string(is_planted ? said : "-"); };
-    table.rows.push_back({std::string(thread.thread), std::string(thread.error),
-                          word(thread.is_its_own ? "itself" : "its kind"), word(thread.mechanism),
-                          word(thread.case_name), word(thread.mutant), word(name_of(trial.healthy)),
-                          word(name_of(trial.planted))});
+    const auto word = [&](std::string_view said) { return is_planted ? said : "-"; };
+    table.add(thread.thread, thread.error, word(thread.is_its_own ? "itself" : "its kind"), word(thread.mechanism),
+              word(thread.case_name), word(thread.mutant), word(name_of(trial.healthy)), word(name_of(trial.planted)));
     planted += is_planted ? 1 : 0, found += is_planted && trial.passed() ? 1 : 0;
     if (!named.empty() && is_planted)
       more += text(thread.thread, "  build/", trial.command, "\n  ", trial.reason, '\n');

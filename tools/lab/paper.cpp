@@ -34,9 +34,8 @@ const Paper& paper_named(const std::string& name) {
 }
 
 std::string list() {
-  Table table{{{"table"}, {"what"}, {"of"}}, {}};
-  for (const Paper& paper : papers())
-    table.rows.push_back({std::string(paper.name), std::string(paper.title), std::string(paper.source)});
+  Table table = Table().words({"table", "what", "of"});
+  for (const Paper& paper : papers()) table.add(paper.name, paper.title, paper.source);
   return table.text();
 }
 

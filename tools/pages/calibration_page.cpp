@@ -28,19 +28,11 @@ std::string_view verdict_of(const CalibrationRow& row) {
 /// One line a variant.
 Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
   Table table;
-  if (with_room) table.columns = {{"mechanism"}, {"form"}};
-  table.columns.insert(table.columns.end(), {{"variant"}, {"standard"}});
-  for (const Format precision : case_precisions) table.columns.push_back({name_of(precision), true});
-  table.columns.insert(table.columns.end(), {{"rms", true},
-                                             {"tensors", true},
-                                             {"widened", true},
-                                             {"elements", true},
-                                             {"exact", true},
-                                             {"max|z|", true},
-                                             {"beyond 7", true},
-                                             {"of limit", true},
-                                             {"slack", true},
-                                             {""}});
+  if (with_room) table.words({"mechanism", "form"});
+  table.words({"variant", "standard"});
+  for (const Format precision : case_precisions) table.numbers({name_of(precision)});
+  table.numbers({"rms", "tensors", "widened", "elements", "exact", "max|z|", "beyond 7", "of limit", "slack"})
+      .words({""});
   for (const CalibrationRow* row : rows) {
     std::vector<std::string> cells;
     if (with_room) cells = {std::string(row->room), std::string(row->form)};
@@ -227,30 +219,25 @@ std::string calibration_page(const Calibration& c) {
 }
 
 Table table_of(const ModelCalibration& c) {
-  Table table{{{"mechanism"},
-               {"precision"},
-               {"tensors", true},
-               {"median", true},
-               {"99%", true},
-               {"largest", true},
-               {"PASS", true},
-               {"UNDECIDED", true},
-               {"FAIL", true},
-               {"VACUOUS", true}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism", "precision"})
+                    .numbers({"tensors", "median", "99%", "largest", "PASS", "UNDECIDED", "FAIL", "VACUOUS"});
   const auto number = [](double x) { return fmt::format("{:.2f}", x); };
   for (const ModelRow& row : c.rows)
-    table.rows.push_back({row.room, std::string(name_of(row.precision)), std::to_string(row.tensors),
-                          number(row.median), number(row.high), number(row.largest), std::to_string(row.passed),
-                          std::to_string(row.undecided), std::to_string(row.failed), std::to_string(row.other)});
+    table.add(row.room, name_of(row.precision), row.tensors, number(row.median), number(row.high), number(row.largest),
+              row.passed, row.undecided, row.failed, row.other);
   return table;
 }
 
 Table alarms_of(const ModelCalibration& c) {
-  Table table{{{"mechanism"}, {"precision"}, {"style"}, {"seed", true}, {"variant"}, {"tensor"}, {"model", true}}, {}};
+  Table table = Table()
+                    .words({"mechanism", "precision", "style"})
+                    .numbers({"seed"})
+                    .words({"variant", "tensor"})
+                    .numbers({"model"});
   for (const ModelAlarm& a : c.alarms)
-    table.rows.push_back({a.room, std::string(name_of(a.precision)), std::string(name_of(a.style)),
-                          std::to_string(a.seed), a.variant, a.tensor, fmt::format("{:.2f}", a.excess)});
+    table.add(a.room, name_of(a.precision), name_of(a.style), a.seed, a.variant, a.tensor,
+              fmt::format("{:.2f}", a.excess));
   return table;
 }
 

@@ -42,10 +42,10 @@ constexpr std::string_view what_model_asks = "could any healthy algorithm in thi
 
 Table rules_table(const KillTable& kills, const HealthyTable* healthy) {
   const std::vector<Format> precisions = kills.precisions();
-  Table table{{{"", true}, {"rule"}, {"killed", true}, {"share", true}}, {}};
-  for (const Format precision : precisions) table.columns.push_back({text("in ", name_of(precision)), true});
-  table.columns.insert(table.columns.end(), {{"of cases", true}, {"false alarms", true}});
-  if (healthy != nullptr) table.columns.push_back({"on fresh cases", true});
+  Table table = Table().numbers({""}).words({"rule"}).numbers({"killed", "share"});
+  for (const Format precision : precisions) table.numbers({text("in ", name_of(precision))});
+  table.numbers({"of cases", "false alarms"});
+  if (healthy != nullptr) table.numbers({"on fresh cases"});
   for (std::size_t rule = 0; rule < kills.alarms.size(); ++rule) {
     std::vector<std::string> cells = {text(rule), std::string(rule_name(rule)), text(kills.killed(rule)),
                                       percent(kills.killed(rule), kills.shown())};
@@ -57,17 +57,17 @@ Table rules_table(const KillTable& kills, const HealthyTable* healthy) {
     table.rows.push_back(std::move(cells));
     if (rule == judge_rule)
       for (const Layer layer : all_layers)
-        table.rows.push_back({"", text("  ", name_of(layer), " alone"), text(kills.killed(layer)),
-                              percent(kills.killed(layer), kills.shown())});
+        table.add("", text("  ", name_of(layer), " alone"), kills.killed(layer),
+                  percent(kills.killed(layer), kills.shown()));
   }
   return table;
 }
 
 Table mutants_table(const std::vector<const MutantRow*>& rows, bool with_room) {
   Table table;
-  if (with_room) table.columns = {{"mechanism"}, {"form"}};
-  table.columns.insert(table.columns.end(), {{"mutant"}, {"shown", true}, {"assay"}});
-  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.columns.push_back({text(rule), true});
+  if (with_room) table.words({"mechanism", "form"});
+  table.words({"mutant"}).numbers({"shown"}).words({"assay"});
+  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.numbers({text(rule)});
   for (const MutantRow* row : rows) {
     std::vector<std::string> cells;
     if (with_room) cells = {std::string(row->room), std::string(row->form)};
@@ -87,7 +87,7 @@ std::vector<const MutantRow*> all_rows(const KillTable& kills) {
 
 /// The mutants that exact elements alone find of every kernel, and those that need another part.
 Table exact_table(const KillTable& kills) {
-  Table table{{{"mechanism"}, {"form"}, {"mutants", true}, {"exact", true}, {"not exact"}}, {}};
+  Table table = Table().words({"mechanism", "form"}).numbers({"mutants", "exact"}).words({"not exact"});
   for (std::size_t i = 0; i < kills.rows.size();) {
     const MutantRow& first = kills.rows[i];
     int mutants = 0, exact = 0;
@@ -98,17 +98,15 @@ Table exact_table(const KillTable& kills) {
       ++mutants, exact += found;
       if (!found) others += text(others.empty() ? "" : ", ", row.mutant->name);
     }
-    table.rows.push_back({std::string(first.room), std::string(first.form), text(mutants), text(exact), others});
+    table.add(first.room, first.form, mutants, exact, others);
   }
   return table;
 }
 
 Table survivors_table(const KillTable& kills) {
-  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"reason"}}, {}};
+  Table table = Table().words({"mechanism", "form", "mutant", "reason"});
   for (const MutantRow& row : kills.rows)
-    if (!row.killed())
-      table.rows.push_back(
-          {std::string(row.room), std::string(row.form), std::string(row.mutant->name), reason_of(row)});
+    if (!row.killed()) table.add(row.room, row.form, row.mutant->name, reason_of(row));
   return table;
 }
 
@@ -118,22 +116,13 @@ std::string at_least(int found, int seeds) {
 }
 
 Table power_table(const std::vector<PowerRow>& rows) {
-  Table table{{{"mechanism"},
-               {"form"},
-               {"style"},
-               {"T", true},
-               {"found", true},
-               {"power", true},
-               {"in o", true},
-               {"power in o", true},
-               {"rms / limit", true},
-               {"false alarms", true}},
-              {}};
+  Table table = Table()
+                    .words({"mechanism", "form", "style"})
+                    .numbers({"T", "found", "power", "in o", "power in o", "rms / limit", "false alarms"});
   for (const PowerRow& row : rows)
-    table.rows.push_back({std::string(row.room), std::string(row.form), std::string(name_of(row.style)),
-                          text(row.seq_len), text(row.detected, '/', row.seeds), at_least(row.detected, row.seeds),
-                          text(row.in_reads, '/', row.seeds), at_least(row.in_reads, row.seeds),
-                          fmt::format("{:.2f}", row.rms), text(row.alarms, '/', row.seeds)});
+    table.add(row.room, row.form, name_of(row.style), row.seq_len, text(row.detected, '/', row.seeds),
+              at_least(row.detected, row.seeds), text(row.in_reads, '/', row.seeds), at_least(row.in_reads, row.seeds),
+              fmt::format("{:.2f}", row.rms), text(row.alarms, '/', row.seeds));
   return table;
 }
 
@@ -144,25 +133,20 @@ Table shrink_table(const std::vector<ShrinkRow>& rows) {
     groups += row.one_group ? 1 : 0, stopped += row.stopped ? 1 : 0;
   }
   const auto failing = static_cast<int>(rows.size());
-  return {{{"failing", true},
-           {"small", true},
-           {"share", true},
-           {"one group", true},
-           {"share", true},
-           {"shown by one head", true},
-           {"share of those", true},
-           {"more runs", true}},
-          {{text(failing), text(small), percent(small, failing), text(groups), percent(groups, failing), text(shown),
-            percent(small, shown), text(stopped)}}};
+  Table table = Table().numbers(
+      {"failing", "small", "share", "one group", "share", "shown by one head", "share of those", "more runs"});
+  table.add(failing, small, percent(small, failing), groups, percent(groups, failing), shown, percent(small, shown),
+            stopped);
+  return table;
 }
 
 /// Those whose smallest case is not small, and whether some case of one head shows them.
 Table not_small_table(const std::vector<ShrinkRow>& rows) {
-  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"one head"}, {"smallest"}}, {}};
+  Table table = Table().words({"mechanism", "form", "mutant", "one head", "smallest"});
   for (const ShrinkRow& row : rows)
     if (!row.small)
-      table.rows.push_back({std::string(row.room), std::string(row.form), std::string(row.mutant),
-                            row.shows_in_one_head ? "shows it" : "never", text_of(row.smallest.shape)});
+      table.add(row.room, row.form, row.mutant, row.shows_in_one_head ? "shows it" : "never",
+                text_of(row.smallest.shape));
   return table;
 }
 
@@ -291,8 +275,8 @@ std::string as_json(const Detection& d) {
 
 /// One line a mutant; 1 where a rule kills it.
 std::string as_csv(const KillTable& kills) {
-  Table table{{{"mechanism"}, {"form"}, {"mutant"}, {"held_out"}, {"cases"}, {"shown"}, {"assay"}, {"layer"}}, {}};
-  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.columns.push_back({std::string(rule_name(rule))});
+  Table table = Table().words({"mechanism", "form", "mutant", "held_out", "cases", "shown", "assay", "layer"});
+  for (std::size_t rule = 1; rule < rule_count(); ++rule) table.words({rule_name(rule)});
   for (const MutantRow& row : kills.rows) {
     std::vector<std::string> cells = {std::string(row.room),    std::string(row.form), std::string(row.mutant->name),
                                       row.held_out ? "1" : "0", text(row.trials),      text(row.shown.total()),
@@ -410,9 +394,8 @@ Table faults_table(const KillTable& kills) {
     if (it == faults.end()) it = faults.insert(it, {row.mutant, ""});
     it->second += text(it->second.empty() ? "" : ", ", row.room, row.form == "split_decode" ? ":split_decode" : "");
   }
-  Table table{{{"fault"}, {"does"}, {"seen"}, {"kernels"}}, {}};
-  for (const auto& [mutant, kernels] : faults)
-    table.rows.push_back({std::string(mutant->name), std::string(mutant->what), std::string(mutant->seen), kernels});
+  Table table = Table().words({"fault", "does", "seen", "kernels"});
+  for (const auto& [mutant, kernels] : faults) table.add(mutant->name, mutant->what, mutant->seen, kernels);
   return table;
 }
 
@@ -522,17 +505,16 @@ std::string detection_page(const Detection& d) {
   const KillTable kills = d.kills.part(false);
   const std::string command = kills.options.command() + " --docs -o records/detection.md";
   std::string page = fmt::format("<!-- written by `{0}` -->\n{1}    {0}\n{2}", command, opening, what_is_measured);
-  Table rules{{{"", true}, {"rule"}, {"passes if"}, {"from"}, {"cannot see"}}, {}};
-  rules.rows.push_back({text(judge_rule), std::string(rule_name(judge_rule)), "[judge.md](../docs/judge.md)",
-                        "computed from contract and data", "[survivors](#survivors)"});
+  Table rules = Table().numbers({""}).words({"rule", "passes if", "from", "cannot see"});
+  rules.add(judge_rule, rule_name(judge_rule), "[judge.md](../docs/judge.md)", "computed from contract and data",
+            "[survivors](#survivors)");
   for (std::size_t rule = 1; rule <= rivals().size(); ++rule) {
     const Rival& rival = rivals()[rule - 1];
-    rules.rows.push_back({text(rule), std::string(rival.name), fmt::format("`{}`", rival.rule),
-                          std::string(rival.source), std::string(rival.blind)});
+    rules.add(rule, rival.name, text('`', rival.rule, '`'), rival.source, rival.blind);
   }
-  rules.rows.push_back({text(model_rule()), std::string(rule_name(model_rule())), std::string(what_model_asks),
-                        "[judge-derivation.md](../docs/judge-derivation.md#model)",
-                        "what costs digits that other algorithms lose, too"});
+  rules.add(model_rule(), rule_name(model_rule()), what_model_asks,
+            "[judge-derivation.md](../docs/judge-derivation.md#model)",
+            "what costs digits that other algorithms lose, too");
   page += rules.markdown(Table::Cells::markup);
   page += about_rules;
   page += summary_of(kills) + '\n' + rules_table(kills, healthy_of(d)).markdown(Table::Cells::markup);

@@ -89,19 +89,15 @@ std::string errors_of(const json& entry, std::string_view form) {
     w.undetermined = std::max(w.undetermined, r.value("undetermined", 0));
   }
   if (all.empty()) return "";
-  Table table{{{"precision"},
-               {"K", true},
-               {"cases", true},
-               {"worst error"},
-               {"of", true},
-               {"its emulation's", true},
-               {"between the two", true},
-               {"same bits of `o`", true}},
-              {}};
+  Table table = Table()
+                    .words({"precision"})
+                    .numbers({"K", "cases"})
+                    .words({"worst error"})
+                    .numbers({"of", "its emulation's", "between the two", "same bits of `o`"});
   for (const auto& [key, w] : all)
-    table.rows.push_back({key.first, std::to_string(key.second), std::to_string(w.cases),
-                          fmt::format("{:.1e}", w.error), code(w.tensor), fmt::format("{:.1e}", w.emulation),
-                          fmt::format("{:.1e}", w.difference), fmt::format("{:.1f}%", 100 * w.identical)});
+    table.add(key.first, key.second, w.cases, fmt::format("{:.1e}", w.error), code(w.tensor),
+              fmt::format("{:.1e}", w.emulation), fmt::format("{:.1e}", w.difference),
+              fmt::format("{:.1f}%", 100 * w.identical));
   std::string undetermined;
   for (const auto& [key, w] : all)
     if (w.undetermined > 0)
@@ -167,14 +163,11 @@ double products_of(std::string_view room, std::string_view form, const Shape& sh
 }
 
 std::string times_of(const json& entry, std::string_view room, std::string_view form) {
-  Table table{{{"shape B,T,H,K,V"},
-               {"precision"},
-               {"forward", true},
-               {"floor", true},
-               {"of the time", true},
-               {"others' forward"},
-               {"backward", true}},
-              {}};
+  Table table = Table()
+                    .words({"shape B,T,H,K,V", "precision"})
+                    .numbers({"forward", "floor", "of the time"})
+                    .words({"others' forward"})
+                    .numbers({"backward"});
   const auto milliseconds = [](double x) { return fmt::format("{:.3g} ms", x); };
   for (const json& t : entry.value("times", json::array())) {
     if (t.at("form") != form) continue;
@@ -388,8 +381,8 @@ std::string kernels_page(const std::vector<json>& records, const Digests& digest
                         record.at("device").get<std::string>(), current, digests.size());
   }
 
-  Table table{{{"mechanism"}, {"form"}, {"gradients"}, {"sites", true}, {"tiles", true}, {"mutants", true}}, {}};
-  for (const json& record : records) table.columns.push_back({record.at("device").get<std::string>()});
+  Table table = Table().words({"mechanism", "form", "gradients"}).numbers({"sites", "tiles", "mutants"});
+  for (const json& record : records) table.words({record.at("device").get<std::string>()});
   std::string sections;
   for (const Room* room : rooms()) {
     const KernelRoom* kernels = find_kernels(kernel_rooms(), room->name);

@@ -39,28 +39,25 @@ the eight that are chosen from cases with settings, too.
 std::string count_of(int shown) { return shown == 0 ? "-" : std::to_string(shown); }
 
 Table overview() {
-  Table table{{{"mechanism"}, {"faults", true}, {"shown", true}, {"with --contract", true}, {"with --settings", true}},
-              {}};
+  Table table = Table().words({"mechanism"}).numbers({"faults", "shown", "with --contract", "with --settings"});
   for (const Suite& suite : suites())
-    table.rows.push_back({suite.mechanism, std::to_string(suite.faults), std::to_string(suite.shown),
-                          std::to_string(suite.by_contract),
-                          suite.with_settings.empty() ? "-" : std::to_string(suite.shown_with_settings)});
+    table.add(suite.mechanism, suite.faults, suite.shown, suite.by_contract,
+              suite.with_settings.empty() ? "-" : std::to_string(suite.shown_with_settings));
   return table;
 }
 
 Table cases_table(const std::vector<SuiteCase>& cases) {
-  Table table{{{"case", true}, {"B,T,H"}, {"style"}, {"flags"}, {"shows", true}, {"with --contract", true}}, {}};
+  Table table = Table().numbers({"case"}).words({"B,T,H", "style", "flags"}).numbers({"shows", "with --contract"});
   for (const SuiteCase& one : cases) {
     const std::string flags = one.inputs.flags();
-    table.rows.push_back({std::to_string(table.rows.size() + 1), one.inputs.shape,
-                          std::string(name_of(one.inputs.style)), flags.empty() ? "" : '`' + flags.substr(1) + '`',
-                          std::to_string(one.shows), std::to_string(one.by_contract)});
+    table.add(table.rows.size() + 1, one.inputs.shape, name_of(one.inputs.style),
+              flags.empty() ? "" : '`' + flags.substr(1) + '`', one.shows, one.by_contract);
   }
   return table;
 }
 
 Table blind_table(const Suite& suite) {
-  Table table{{{"blind spot"}, {"first shown by case", true}, {"with --contract", true}}, {}};
+  Table table = Table().words({"blind spot"}).numbers({"first shown by case", "with --contract"});
   for (const SuiteBlindSpot& spot : suite.blind_spots)
     table.rows.push_back({spot.name, count_of(spot.shown), count_of(spot.by_contract)});
   return table;

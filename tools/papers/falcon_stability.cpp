@@ -42,13 +42,8 @@ double size_of_state(const Problem& problem) {
 
 Table forms(const PaperOptions& options, std::vector<trial::Curve>& theirs, std::vector<trial::Curve>& ours,
             const std::function<void(std::string_view)>& done) {
-  Table table{{{"decay", true},
-               {"tokens", true},
-               {"|S|", true},
-               {"published form", true},
-               {"chunkwise", true},
-               {"global rescaling: first token at infinity", true}},
-              {}};
+  Table table = Table().numbers(
+      {"decay", "tokens", "|S|", "published form", "chunkwise", "global rescaling: first token at infinity"});
   for (const double decay : {0.98, 0.9, 0.5, 0.25, 0.1}) {
     theirs.push_back({text("published, decay ", decay), {}}), ours.push_back({text("chunkwise, decay ", decay), {}});
     for (const int tokens : {16, 64, 256, 1024}) {
@@ -61,8 +56,8 @@ Table forms(const PaperOptions& options, std::vector<trial::Curve>& theirs, std:
                        trial::emulated(p, "renormalized", Format::fp32, "o", options.threads), truth),
                    chunkwise = trial::relative_error(
                        trial::emulated(p, "chunkwise", Format::fp32, "o", options.threads), truth);
-      table.rows.push_back({trial::shown(decay), std::to_string(tokens), trial::shown(size_of_state(p)),
-                            trial::shown(published), trial::shown(chunkwise), global_rescale_ends(decay)});
+      table.add(trial::shown(decay), tokens, trial::shown(size_of_state(p)), trial::shown(published),
+                trial::shown(chunkwise), global_rescale_ends(decay));
       theirs.back().points.emplace_back(tokens, published), ours.back().points.emplace_back(tokens, chunkwise);
     }
     done(text("decay ", decay));
@@ -71,7 +66,7 @@ Table forms(const PaperOptions& options, std::vector<trial::Curve>& theirs, std:
 }
 
 Table scales(const PaperOptions& options, std::vector<trial::Curve>& curves) {
-  Table table{{{"|k|", true}, {"tokens", true}, {"FALCON-1: |S|", true}, {"delta rule: |S|", true}}, {}};
+  Table table = Table().numbers({"|k|", "tokens", "FALCON-1: |S|", "delta rule: |S|"});
   for (const double length : {1.0, 2.0, 4.0}) {
     curves.push_back({text("FALCON-1, |k| = ", length), {}}),
         curves.push_back({text("delta rule, |k| = ", length), {}});
@@ -80,8 +75,7 @@ Table scales(const PaperOptions& options, std::vector<trial::Curve>& curves) {
       falcon.inputs["lambda"] = trial::filled(tokens, 0.0);
       const Problem delta = problem_of("deltanet", tokens, length, options.seed);
       const double normalised = size_of_state(falcon), plain = size_of_state(delta);
-      table.rows.push_back(
-          {trial::shown(length), std::to_string(tokens), trial::shown(normalised), trial::shown(plain)});
+      table.add(trial::shown(length), tokens, trial::shown(normalised), trial::shown(plain));
       curves[curves.size() - 2].points.emplace_back(tokens, normalised),
           curves.back().points.emplace_back(tokens, plain);
     }

@@ -142,8 +142,8 @@ std::array<double, count> sums(const Errors& errors, std::size_t first, std::siz
 }
 
 Table table_with(const std::string& first) {
-  Table table{{{first, true}}, {}};
-  for (const std::string_view method : methods) table.columns.push_back({std::string(method), true});
+  Table table = Table().numbers({first});
+  for (const std::string_view method : methods) table.numbers({method});
   return table;
 }
 

@@ -45,14 +45,8 @@ Table measured(bool unit, const PaperOptions& options, std::vector<trial::Curve>
   const std::vector<double> truth = trial::exact(problem, "o");
   problem.params["solver"] = std::string("cg");
   const std::string kind = unit ? "length 1" : "N(0, 1)";
-  Table table{{{"steps", true},
-               {"paper: relative", true},
-               {"bf16: relative", true},
-               {"fp32: relative", true},
-               {"no rounding: relative", true},
-               {"paper: absolute", true},
-               {"bf16: absolute", true}},
-              {}};
+  Table table = Table().numbers({"steps", "paper: relative", "bf16: relative", "fp32: relative",
+                                 "no rounding: relative", "paper: absolute", "bf16: absolute"});
   trial::Curve ours{"bf16, " + kind, {}}, steps{"no rounding, " + kind, {}};
   for (const Printed& row : printed) {
     problem.params["iterations"] = row.steps;
@@ -61,9 +55,8 @@ Table measured(bool unit, const PaperOptions& options, std::vector<trial::Curve>
                  in_fp32 = trial::relative_error(trial::emulated(problem, "tiled", Format::fp32, "o", options.threads),
                                                  truth),
                  alone = trial::relative_error(trial::exact(problem, "o"), truth), at = static_cast<double>(row.steps);
-    table.rows.push_back({std::to_string(row.steps), trial::shown(row.relative), trial::shown(in_bf16),
-                          trial::shown(in_fp32), trial::shown(alone), trial::shown(row.absolute),
-                          trial::shown(mean_distance(got, truth))});
+    table.add(row.steps, trial::shown(row.relative), trial::shown(in_bf16), trial::shown(in_fp32), trial::shown(alone),
+              trial::shown(row.absolute), trial::shown(mean_distance(got, truth)));
     ours.points.emplace_back(at, in_bf16), steps.points.emplace_back(at, alone);
     done(text(kind, ", ", row.steps, " steps"));
   }

@@ -25,7 +25,7 @@ Problem problem_of(int tokens, int dims, std::uint64_t seed) {
 
 Table forms(const PaperOptions& options, std::vector<trial::Curve>& curves,
             const std::function<void(std::string_view)>& done) {
-  Table table{{{"log mu", true}, {"tokens", true}, {"|S|", true}, {"published form", true}, {"chunkwise", true}}, {}};
+  Table table = Table().numbers({"log mu", "tokens", "|S|", "published form", "chunkwise"});
   for (const double log_mu : {-0.1, -0.5, -1.0, -2.0, -3.0}) {
     curves.push_back({text("published, log mu = ", log_mu), {}});
     for (const int tokens : {8, 16, 32, 64, 256, 1024}) {
@@ -38,9 +38,8 @@ Table forms(const PaperOptions& options, std::vector<trial::Curve>& curves,
                        trial::emulated(p, "log_domain", Format::fp32, "o", options.threads), truth),
                    chunkwise = trial::relative_error(
                        trial::emulated(p, "chunkwise", Format::fp32, "o", options.threads), truth);
-      table.rows.push_back({trial::shown(log_mu), std::to_string(tokens),
-                            trial::shown(trial::norm(trial::exact(p, "final_state"))), trial::shown(published),
-                            trial::shown(chunkwise)});
+      table.add(trial::shown(log_mu), tokens, trial::shown(trial::norm(trial::exact(p, "final_state"))),
+                trial::shown(published), trial::shown(chunkwise));
       curves.back().points.emplace_back(tokens, published);
     }
     done(text("log mu = ", log_mu));
@@ -57,7 +56,7 @@ Table six_steps(std::vector<trial::Curve>& curves) {
   constexpr Step steps[] = {{-0.42, 1.6, 0, 0.99, 0.99},    {2.73, 1.99, 0.99, 0.99, 0.99},
                             {1.16, 1.99, 0.99, 0.99, 0.99}, {1.16, 1.99, 0.99, 0.99, 0.99},
                             {-0.36, 0.5, 0.08, 0.99, 0.37}, {2.75, 1.37, 0, 0.99, 0.39}};
-  Table table{{{"tokens", true}, {"|S|", true}, {"log |S| / tokens", true}}, {}};
+  Table table = Table().numbers({"tokens", "|S|", "log |S| / tokens"});
   curves.push_back({"the six steps, repeated", {}});
   for (const int tokens : {6, 60, 240, 960}) {
     Problem p = problem_of(tokens, 2, 1);
@@ -72,7 +71,7 @@ Table six_steps(std::vector<trial::Curve>& curves) {
         p.inputs["k"].data[i] = x, p.inputs["p"].data[i] = alpha * x;
     }
     const double size = trial::norm(trial::exact(p, "final_state"));
-    table.rows.push_back({std::to_string(tokens), trial::shown(size), trial::shown(std::log(size) / tokens)});
+    table.add(tokens, trial::shown(size), trial::shown(std::log(size) / tokens));
     curves.back().points.emplace_back(tokens, size);
   }
   return table;

@@ -72,12 +72,10 @@ std::vector<Times> best_of(const json& measured, const std::vector<Times>& shape
 }
 
 Table decoding(const Rival& rival, const std::vector<Times>& parallax) {
-  Table table{{{"matched in"}, {rival.name + ": B,T,H,K,V"}, {rival.name, true}}, {}};
-  if (rival.named) table.columns.push_back({"by"});
-  for (const Table::Column& column : {Table::Column{"Parallax: K", true}, Table::Column{"Parallax", true},
-                                      Table::Column{rival.name + " / Parallax", true}})
-    table.columns.push_back(column);
-  if (rival.named) table.columns.push_back({"paper", true});
+  Table table = Table().words({"matched in", rival.name + ": B,T,H,K,V"}).numbers({rival.name});
+  if (rival.named) table.words({"by"});
+  table.numbers({"Parallax: K", "Parallax", rival.name + " / Parallax"});
+  if (rival.named) table.numbers({"paper"});
   const auto add = [&](const char* matched, const Times& a, const char* key_dim, const Times& p) {
     std::vector<std::string> row = {matched, a.shape, ms(a.forward)};
     if (rival.named) row.push_back(a.forward_by);
@@ -94,12 +92,11 @@ Table decoding(const Rival& rival, const std::vector<Times>& parallax) {
 }
 
 Table training(const Rival& rival, const std::vector<Times>& parallax) {
-  Table table{{{"B,T,H,K,V"}}, {}};
+  Table table = Table().words({"B,T,H,K,V"});
   for (const char* pass : {" forward", " backward"}) {
-    table.columns.push_back({rival.name + pass, true});
-    if (rival.named) table.columns.push_back({"by"});
-    table.columns.push_back({std::string("Parallax") + pass, true});
-    table.columns.push_back({"ratio", true});
+    table.numbers({rival.name + pass});
+    if (rival.named) table.words({"by"});
+    table.numbers({std::string("Parallax") + pass, "ratio"});
   }
   const auto add = [&](std::vector<std::string>& row, double a, const std::string& by, double p) {
     row.push_back(a > 0 ? ms(a) : "-");

@@ -48,7 +48,7 @@ std::string cell_of(const Section::Kernel& kernel, const std::string& precision)
 
 std::vector<Table> tables_of(const Section& section, std::size_t width) {
   const std::string head = section.device.empty() || section.device == cpu_executor ? "kernel" : "on " + section.device;
-  Table labels{{{head}}, {}};
+  Table labels = Table().words({head});
   std::size_t widest = head.size(), used = 0;
   for (const Section::Kernel& kernel : section.kernels)
     labels.rows.push_back({kernel.name}), widest = std::max(widest, kernel.name.size());
@@ -61,7 +61,7 @@ std::vector<Table> tables_of(const Section& section, std::size_t width) {
     constexpr std::size_t gap = 2;
     if (tables.empty() || used + gap + longest > width) tables.push_back(labels), used = widest;
     used += gap + longest;
-    tables.back().columns.push_back({precision});
+    tables.back().words({precision});
     for (std::size_t k = 0; k < cells.size(); ++k) tables.back().rows[k].push_back(std::move(cells[k]));
   }
   for (Table& table : tables)

@@ -126,11 +126,11 @@ std::vector<std::string> detections_of(const std::vector<const ReportRow*>& rows
 
 /// The rows of one kernel as a table, the precision named where it changes.
 Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precision) {
-  Table table{{{"precision"}, {"tensor"}}, {}};
+  Table table = Table().words({"precision", "tensor"});
   table.columns.insert(table.columns.end(), detail_columns.begin(), detail_columns.end());
   const bool both = std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); });
-  if (both) table.columns.push_back({"model", true}), table.columns.push_back({"contract", true});
-  table.columns.push_back({"verdict"});
+  if (both) table.numbers({"model", "contract"});
+  table.words({"verdict"});
   const ReportRow* previous = nullptr;
   for (const ReportRow* row : rows) {
     const bool again = !repeat_precision && previous != nullptr && previous->precision == row->precision;
@@ -204,12 +204,12 @@ std::vector<KernelTable> kernel_tables(const Rows& rows, Columns columns) {
 
 // The worst relative error of a tensor and the rms of error / sigma over the elements of all, or what is not a pass.
 Table summary_of(const Rows& rows) {
-  Table table{{{"rel.error, rms"}}, {}};
+  Table table = Table().words({"rel.error, rms"});
   std::vector<std::string> precisions;
   for (const ReportRow& row : rows)
     if (std::find(precisions.begin(), precisions.end(), row.precision) == precisions.end()) {
       precisions.push_back(row.precision);
-      table.columns.push_back({row.precision, true});
+      table.numbers({row.precision});
     }
   const ReportRow* previous = nullptr;
   for (const ReportRow& first : rows) {

@@ -42,6 +42,16 @@ std::optional<TableFormat> table_format_from(std::string_view name) {
   return std::nullopt;
 }
 
+Table& Table::words(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) columns.push_back({std::string(name), false});
+  return *this;
+}
+
+Table& Table::numbers(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) columns.push_back({std::string(name), true});
+  return *this;
+}
+
 std::string Table::text(int indent, const Colour& colour) const {
   std::vector<std::size_t> width;
   for (const Column& column : columns) width.push_back(width_of(column.name));

@@ -1,10 +1,13 @@
 #pragma once
 // Tables as people and programs read them.
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "reference/core/error.hpp"
 
 namespace assay {
 
@@ -25,6 +28,15 @@ struct Table {
   };
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;
+
+  /// Add columns: of words, and of numbers, which are padded on the left.
+  Table& words(std::initializer_list<std::string_view> names);
+  Table& numbers(std::initializer_list<std::string_view> names);
+  /// Adds a row of these cells, each as text() of reference/core/error.hpp prints it.
+  template <class... Cell>
+  void add(const Cell&... cells) {
+    rows.push_back({assay::text(cells)...});
+  }
 
   /// The escape sequence that a cell's colour begins with; "" of one without.
   using Colour = std::function<std::string_view(std::string_view cell)>;

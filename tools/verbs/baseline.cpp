@@ -90,23 +90,16 @@ std::string ratio_text(const Comparison& c) {
 }
 
 Table table_of(const std::vector<Comparison>& list, bool all) {
-  Table table{{{"kernel"},
-               {"precision"},
-               {"tensor"},
-               {"before", true},
-               {"after", true},
-               {"ratio", true},
-               {"noise", true},
-               {"change"}},
-              {}};
+  Table table =
+      Table().words({"kernel", "precision", "tensor"}).numbers({"before", "after", "ratio", "noise"}).words({"change"});
   for (const Comparison& c : list) {
     if (!all && c.change == Change::same) continue;
     const bool both = c.change != Change::missing && c.change != Change::added;
-    table.rows.push_back({c.row.mechanism + ' ' + c.row.form +
-                              (c.row.device == cpu_executor || c.row.device.empty() ? "" : " on " + c.row.device),
-                          c.row.precision, c.row.tensor, both ? fmt::format("{:.2e}", c.before) : "-",
-                          both ? fmt::format("{:.2e}", c.after) : "-", both ? ratio_text(c) : "-",
-                          both ? fmt::format("{:.3g}", c.noise) : "-", std::string(name_of(c.change))});
+    table.add(c.row.mechanism + ' ' + c.row.form +
+                  (c.row.device == cpu_executor || c.row.device.empty() ? "" : " on " + c.row.device),
+              c.row.precision, c.row.tensor, both ? fmt::format("{:.2e}", c.before) : "-",
+              both ? fmt::format("{:.2e}", c.after) : "-", both ? ratio_text(c) : "-",
+              both ? fmt::format("{:.3g}", c.noise) : "-", name_of(c.change));
   }
   return table;
 }

@@ -196,12 +196,12 @@ std::vector<std::string> header_of(const Drift& drift) {
 
 Table errors_of(const Drift& drift, bool exact_numbers) {
   const auto print = [&](double x) { return exact_numbers ? round_trip(x) : fmt::format("{:.2e}", x); };
-  Table table{{{"tensor"}, {"first", true}, {"last", true}, {"tokens", true}, {"error", true}, {"law", true}}, {}};
+  Table table = Table().words({"tensor"}).numbers({"first", "last", "tokens", "error", "law"});
   for (const DriftSeries& series : drift.series)
     for (const DriftWindow& w : series.windows.all())
-      table.rows.push_back({series.tensor, std::to_string(w.first), std::to_string(std::min(w.last, drift.tokens) - 1),
-                            exact_numbers ? round_trip(w.position()) : fmt::format("{:.0f}", w.position()),
-                            print(w.error()), series.fit ? print(series.fit->best().at(w.position())) : ""});
+      table.add(series.tensor, w.first, std::min(w.last, drift.tokens) - 1,
+                exact_numbers ? round_trip(w.position()) : fmt::format("{:.0f}", w.position()), print(w.error()),
+                series.fit ? print(series.fit->best().at(w.position())) : "");
   return table;
 }
 
@@ -214,15 +214,11 @@ std::string memory_of(const Drift& drift) {
 }
 
 Table laws_of(const Drift& drift) {
-  Table table{{{"tensor"},
-               {"law"},
-               {"confidence"},
-               {"from the prefix"},
-               {"predicted", true},
-               {"between"},
-               {"observed", true},
-               {"predicted / observed", true}},
-              {}};
+  Table table = Table()
+                    .words({"tensor", "law", "confidence", "from the prefix"})
+                    .numbers({"predicted"})
+                    .words({"between"})
+                    .numbers({"observed", "predicted / observed"});
   for (const DriftSeries& s : drift.series) {
     std::vector<std::string> row = {s.tensor, s.fit ? words_of(s.fit->best()) : "too few errors to tell",
                                     s.fit ? confidence_of(*s.fit) : ""};
@@ -239,15 +235,18 @@ Table laws_of(const Drift& drift) {
 }
 
 Table sites_of(const Drift& drift) {
-  Table table{{{"site"}, {"format"}, {"error alone", true}, {"share", true}, {"law"}, {"confidence", true}, {"holds"}},
-              {}};
+  Table table = Table()
+                    .words({"site", "format"})
+                    .numbers({"error alone", "share"})
+                    .words({"law"})
+                    .numbers({"confidence"})
+                    .words({"holds"});
   for (const DriftSite& site : drift.sites) {
     const SiteMeaning* meaning = find_meaning(drift.spec.room->name, drift.spec.form->name, site.site);
-    table.rows.push_back({site.site, std::string(name_of(site.format)), fmt::format("{:.2e}", site.error),
-                          fmt::format("{:.1f}%", 100 * site.share),
-                          site.fit ? std::string(name_of(site.fit->best().law)) : "",
-                          site.fit ? fmt::format("{:.2f}", site.fit->best().probability) : "",
-                          meaning == nullptr ? "" : std::string(meaning->words)});
+    table.add(site.site, name_of(site.format), fmt::format("{:.2e}", site.error),
+              fmt::format("{:.1f}%", 100 * site.share), site.fit ? name_of(site.fit->best().law) : "",
+              site.fit ? fmt::format("{:.2f}", site.fit->best().probability) : "",
+              meaning == nullptr ? "" : meaning->words);
   }
   return table;
 }

@@ -124,7 +124,7 @@ Json as_json() {
 }
 
 std::string table_of(const std::string& head, const Json& list) {
-  Table table{{{head}, {"summary"}}, {}};
+  Table table = Table().words({head, "summary"});
   for (const Json& entry : list) table.rows.push_back({entry["name"], entry["summary"]});
   return table.text();
 }
@@ -132,7 +132,7 @@ std::string table_of(const std::string& head, const Json& list) {
 void print_contracts(std::ostream& out, const Json& everything) {
   std::size_t forms = 0;
   for (const KernelRoom* room : kernel_rooms()) forms += forms_of(*room).size();
-  Table table{{{"contract"}, {"of kernels"}, {"sums"}, {"summary"}}, {}};
+  Table table = Table().words({"contract", "of kernels", "sums", "summary"});
   for (const Json& contract : everything["contracts"]) {
     const Json& kernels = contract["kernels"];
     std::string ways;

@@ -207,9 +207,11 @@ std::string command_of(const SuiteFlags& flags) {
 /// The results of the eight cases.
 struct Outcome {
   std::vector<ReportRow> rows;
-  Table table{
-      {{"case", true}, {"shape B,T,H,K,V"}, {"inputs"}, {"tensors"}, {"model", true}, {"contract", true}, {"verdict"}},
-      {}};
+  Table table = Table()
+                    .numbers({"case"})
+                    .words({"shape B,T,H,K,V", "inputs", "tensors"})
+                    .numbers({"model", "contract"})
+                    .words({"verdict"});
   std::vector<std::string> lines;     ///< what failed, and notes
   std::vector<std::string> refusals;  ///< sentences of cases without a verdict
   std::set<std::string> remarks;
@@ -299,9 +301,9 @@ void run_case(const SuiteFlags& flags, const Posed& posed, const std::filesystem
   const auto passing = std::ranges::count_if(rows, [](const ReportRow& row) { return passes(row.judgement.verdict); });
   const std::string verdict = verdict_of(rows);
   all.passed += verdict == name_of(Verdict::pass) ? 1 : 0;
-  all.table.rows.push_back({std::to_string(posed.number), text_of(posed.seeded.spec.shape), posed.inputs(),
-                            fmt::format("{} of {}", passing, rows.size()), worst_of(rows, &ReportRow::by_model),
-                            worst_of(rows, &ReportRow::by_contract), verdict});
+  all.table.add(posed.number, text_of(posed.seeded.spec.shape), posed.inputs(),
+                fmt::format("{} of {}", passing, rows.size()), worst_of(rows, &ReportRow::by_model),
+                worst_of(rows, &ReportRow::by_contract), verdict);
   tell_failures(posed, rows, findings, all);
   tell_notes(posed, rows, all);
   all.rows.insert(all.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
@@ -404,10 +406,9 @@ int measure_program(const Room& room, const SuiteFlags& flags, OutputFile& file,
     file.commit(json_of_choice(flags).dump(2) + '\n');
     return exit_passed;
   }
-  Table table{{{"case", true}, {"shape B,T,H"}, {"inputs"}, {"shows more", true}}, {}};
+  Table table = Table().numbers({"case"}).words({"shape B,T,H", "inputs"}).numbers({"shows more"});
   for (std::size_t c = 0; c < suite.cases.size(); ++c)
-    table.rows.push_back({std::to_string(c + 1), suite.cases[c].shape,
-                          words_of(suite.cases[c].style, suite.cases[c].fill), std::to_string(suite.shows[c])});
+    table.add(c + 1, suite.cases[c].shape, words_of(suite.cases[c].style, suite.cases[c].fill), suite.shows[c]);
   std::string text = table.text() + '\n' + text_of_lines(wrapped(words_of_choice(flags), 10));
   if (suite.no_change > 0) text += fmt::format("          {} more change no number of any case\n", suite.no_change);
   file.commit(text);
