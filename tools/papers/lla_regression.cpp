@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <thread>
 
+#include "oracles/core/in_order.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/random.hpp"
 #include "tools/papers/paper.hpp"
@@ -112,25 +111,17 @@ Errors errors_of(int dims, int segment, std::uint64_t seed) {
 /// Means over the sequences.
 Errors mean_errors(int dims, int segment, const PaperOptions& options) {
   const auto total = static_cast<std::size_t>(options.sequences);
-  std::vector<Errors> all(total);
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < total; i = next++)
-      all[i] = errors_of(dims, segment, options.seed + 7919 * (i + 1));
-  };
-  {
-    const unsigned cores =
-        options.threads > 0 ? static_cast<unsigned>(options.threads) : std::thread::hardware_concurrency();
-    std::vector<std::jthread> pool;
-    for (unsigned t = 1; t < cores; ++t) pool.emplace_back(work);
-    work();
-  }
-  Errors mean(all.front().size());
-  for (std::size_t place = 0; place < mean.size(); ++place)
-    for (std::size_t m = 0; m < count; ++m) {
-      for (const Errors& one : all) mean[place][m] += one[place][m];
-      mean[place][m] /= static_cast<double>(total);
-    }
+  Errors mean(length / every);
+  in_order(
+      total, {.threads = options.threads},
+      [&](std::size_t i) { return errors_of(dims, segment, options.seed + 7919 * (i + 1)); },
+      [&](std::size_t, const Errors& one) {
+        for (std::size_t place = 0; place < mean.size(); ++place)
+          for (std::size_t m = 0; m < count; ++m) mean[place][m] += one[place][m];
+      },
+      [](std::size_t) {});
+  for (std::array<double, count>& at_place : mean)
+    for (double& error : at_place) error /= static_cast<double>(total);
   return mean;
 }
 

@@ -1,13 +1,12 @@
 // assay oracle CASES -o OUT: exact answers to the cases of a JSON file, or to the problem of a safetensors file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <future>
 #include <memory>
 #include <thread>
 
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
+#include "oracles/core/in_order.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/verbs/command.hpp"
@@ -34,24 +33,19 @@ bool set_lambda0(const std::string& lambda0, BasicProblem<X>& problem) {
 }
 
 /// Every case answered, in order; whole cases are shared out among the threads, so their number changes no digit.
-std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& options, unsigned threads,
+std::vector<Json> answers(const std::vector<Case>& cases, const DecimalOptions& options, int threads,
                           Console& console) {
-  std::vector<Json> records(cases.size());
+  std::vector<Json> records;
   Progress progress(console, cases.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < cases.size(); i = next++) {
-      records[i] = result_record(cases[i], answer_case(cases[i], options));
-      progress.step(cases[i].problem.id);
-    }
-  };
-  std::vector<std::future<void>> workers;
-  for (unsigned i = 0; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
-  for (std::future<void>& worker : workers) worker.get();
+  in_order(
+      cases.size(), {.threads = threads},
+      [&](std::size_t i) { return result_record(cases[i], answer_case(cases[i], options)); },
+      [&](std::size_t, Json&& record) { records.push_back(std::move(record)); },
+      [&](std::size_t i) { progress.step(cases[i].problem.id); });
   return records;
 }
 
-int answer_cases(const OracleOptions& options, unsigned threads, Console& console) {
+int answer_cases(const OracleOptions& options, int threads, Console& console) {
   DecimalOptions decimals = options.decimals;
   decimals.diagnostics = !options.skip_diagnostics;
   decimals.tier = tier_from(options.tier);
@@ -66,7 +60,7 @@ int answer_cases(const OracleOptions& options, unsigned threads, Console& consol
   return exit_passed;
 }
 
-int answer_problem(const OracleOptions& options, unsigned threads, Console& console) {
+int answer_problem(const OracleOptions& options, int threads, Console& console) {
   require(options.output != "-" || !console.shows_output,
           "oracle: standard output is a terminal, and a safetensors answer is no text; -o FILE says where it goes");
   require(!options.names_digits, "--digits: the answer to a safetensors file is pairs of doubles");
@@ -74,14 +68,15 @@ int answer_problem(const OracleOptions& options, unsigned threads, Console& cons
   if (set_lambda0(options.lambda0, problem.problem))
     problem.metadata["params"] = json_of(problem.problem.params).dump();
   OutputFile file(options.output, console.out, {options.cases});
-  const Safetensors answer = answer_file(problem, tier_from(options.tier), static_cast<int>(threads), ASSAY_VERSION,
-                                         Progress(console).steps());
+  const Safetensors answer =
+      answer_file(problem, tier_from(options.tier), threads, ASSAY_VERSION, Progress(console).steps());
   file.commit([&](std::ostream& out) { write_safetensors(out, answer); });
   return exit_passed;
 }
 
 int run_oracle(const OracleOptions& options, Console& console) {
-  const unsigned threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const auto threads =
+      static_cast<int>(options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency()));
   return is_safetensors(options.cases) ? answer_problem(options, threads, console)
                                        : answer_cases(options, threads, console);
 }

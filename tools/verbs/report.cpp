@@ -5,10 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <sstream>
 #include <thread>
 #include <tuple>
@@ -21,7 +19,7 @@
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "oracles/core/flint_caches.hpp"
+#include "oracles/core/in_order.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -433,29 +431,18 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
 
   const int cores =
       std::max(1, options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency()));
-  const int workers = std::clamp(static_cast<int>(order.size()), 1, cores), each = std::max(1, cores / workers);
+  const int each = std::max(1, cores / std::clamp(static_cast<int>(order.size()), 1, cores));
+  const double share = options.false_alarms / static_cast<double>(tasks.size());
   std::vector<std::vector<ReportRow>> results(tasks.size());
-  std::atomic<std::size_t> next = 0;
-  std::mutex telling;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < order.size(); i = next++) {
-      const report_verb::Task& task = tasks[order[i]];
-      results[order[i]] =
-          report_verb::rows_of(task, options, each, options.false_alarms / static_cast<double>(tasks.size()));
-      const std::lock_guard lock(telling);
-      done(order.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
-                              task.device == nullptr ? "" : " on ", task.device == nullptr ? "" : task.device->name));
-    }
-  };
-  {
-    std::vector<std::jthread> pool;
-    for (int t = 1; t < workers; ++t)
-      pool.emplace_back([&work] {
-        const FlintCaches caches;
-        work();
+  in_order(
+      order.size(), {.threads = cores},
+      [&](std::size_t i) { return report_verb::rows_of(tasks[order[i]], options, each, share); },
+      [&](std::size_t i, std::vector<ReportRow>&& rows) { results[order[i]] = std::move(rows); },
+      [&](std::size_t i) {
+        const report_verb::Task& task = tasks[order[i]];
+        done(order.size(), text(task.room->name, " ", task.form->name, " ", name_of(task.precision),
+                                task.device == nullptr ? "" : " on " + task.device->name));
       });
-    work();
-  }
   Report report{options, device == nullptr ? "" : device->versions, {}};
   for (std::size_t i = 0; i < results.size(); ++i)
     if (options.parts > 1) report.places.insert(report.places.end(), results[i].size(), i);
