@@ -2,7 +2,10 @@
 // Lists of names: all of them, in one line, and whether one is asked for.
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace assay {
@@ -19,6 +22,14 @@ std::vector<std::string> name_list(const List& list) {
   std::vector<std::string> names;
   for (const auto& entry : list) names.emplace_back(name_of(entry));
   return names;
+}
+
+/// The entry that name_of calls so; nothing if there is none.
+template <class List>
+auto entry_named(const List& list, std::string_view name) {
+  const auto it =
+      std::find_if(std::begin(list), std::end(list), [&](const auto& entry) { return name_of(entry) == name; });
+  return it == std::end(list) ? std::nullopt : std::optional(*it);
 }
 
 /// Their names in one line, for messages; of words themselves.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "files/input_file.hpp"
+#include "files/names.hpp"
 #include "judge/contract/contract.hpp"
 #include "reference/core/error.hpp"
 #include "tools/print/escape.hpp"
@@ -33,8 +34,7 @@ Json json_of_subject(const BaselineSubject& subject) {
   }
   const ReportOptions& options = subject.report;
   json["mechanisms"] = options.mechanisms, json["form"] = options.form;
-  json["precisions"] = Json::array();
-  for (const Format precision : options.precisions) json["precisions"].push_back(name_of(precision));
+  json["precisions"] = name_list(options.precisions);
   json["device"] = name_of(options.device), json["shape"] = options.shape,
   json["style"] = name_of(options.inputs.style);
   json["seed"] = options.inputs.seed, json["params"] = json_of(options.inputs.params);
@@ -108,8 +108,7 @@ BaselineSubject subject_of(const Json& json) {
   options.form = word(json, "form");
   for (const std::string& name : value_of<std::vector<std::string>>(json, "precisions"))
     options.precisions.push_back(known(format_from(name), "precision"));
-  for (const RunsOn where : all_runs_on)
-    if (name_of(where) == word(json, "device")) options.device = where;
+  options.device = entry_named(all_runs_on, word(json, "device")).value_or(options.device);
   options.shape = word(json, "shape");
   if (!options.shape.empty()) shape_from(options.shape);  // refused with the file's name
   options.inputs.style = known(style_from(word(json, "style")), "style");

@@ -95,7 +95,7 @@ int run_bench(const BenchOptions& options, Console& console) {
         progress.step(mechanism);
       }
   }
-  file.commit(print(all, *table_format_from(options.format)));
+  file.commit(print(all, *entry_named(all_table_formats, options.format)));
   return exit_passed;
 }
 
@@ -137,7 +137,7 @@ std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options)
                   "cpp_bin_float_50: mp50's time multiplied by what the delta rule's loop takes in the one and in the "
                   "other\n\n",
                   options.tokens, options.dim),
-      *table_format_from(options.format));
+      *entry_named(all_table_formats, options.format));
 }
 
 int run_rooms(const RoomsOptions& options, Console& console) {
@@ -218,7 +218,7 @@ int run_kernels(const KernelsOptions& options, Console& console) {
       progress.step(text(room->name, ' ', form->name));
     }
   }
-  file.commit(print(all, *table_format_from(options.format)));
+  file.commit(print(all, *entry_named(all_table_formats, options.format)));
   return exit_passed;
 }
 
@@ -275,7 +275,7 @@ std::string print(const MeasuredChecks& all, const BenchCheckOptions& options) {
                            "estimate: what check says before, of the time of all processors\n"
                            "reading, truth, draws, judging: shares of that time\n\n",
                            options.forward ? "" : ", with gradients"),
-               *table_format_from(options.format));
+               *entry_named(all_table_formats, options.format));
 }
 
 /// tools/cases/check_costs.cpp.
@@ -318,7 +318,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
 
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
-  add_choice_flag(app, "--format", options.format, "table, markdown, json or csv", table_format_names());
+  add_choice_flag(app, "--format", options.format, "table, markdown, json or csv", name_list(all_table_formats));
   app.add_option("-o,--output", options.output, "where the table goes; - is standard output")->capture_default_str();
 }
 

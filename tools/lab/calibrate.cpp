@@ -51,7 +51,8 @@ int run_calibrate(const Flags& flags, Console& console) {
   if (flags.model) return run_model(flags, options, file, console);
   const Calibration calibration =
       flags.parts.empty() ? calibrate(options, Progress(console).steps()) : merged(flags.parts);
-  file.commit(flags.docs ? calibration_page(calibration) : print(calibration, *table_format_from(flags.format)));
+  file.commit(flags.docs ? calibration_page(calibration)
+                         : print(calibration, *entry_named(all_table_formats, flags.format)));
   return flags.docs || calibration.passed() ? exit_passed : exit_failed;
 }
 
@@ -87,7 +88,7 @@ std::function<int(Console&)> add(CLI::App& app) {
               "measure nothing, but take what a run of other seeds has written as JSON; given once for "
               "each of them");
   for (CLI::Option* option : measuring) merge->excludes(option);
-  add_choice_flag(app, "--format", flags->format, "table, markdown, json or csv", table_format_names());
+  add_choice_flag(app, "--format", flags->format, "table, markdown, json or csv", name_list(all_table_formats));
   CLI::Option* model = app.add_flag("--model", flags->model,
                                     "of evidence `model` in place of contracts: its errors by room and precision");
   model->excludes(merge);

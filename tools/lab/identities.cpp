@@ -132,7 +132,7 @@ int run_identities(const IdentitiesOptions& options, Console& console) {
       progress.step(program);
     }
   }
-  file.commit(print(rows, *table_format_from(options.format)));
+  file.commit(print(rows, *entry_named(all_table_formats, options.format)));
   return std::ranges::all_of(rows, [](const Row& row) { return row.verdict() != "FAIL"; }) ? exit_passed : exit_failed;
 }
 
@@ -143,7 +143,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--format", options->format, "table, markdown, json or csv")
-      ->check(CLI::IsMember(table_format_names()))
+      ->check(CLI::IsMember(name_list(all_table_formats)))
       ->capture_default_str();
   app.add_option("-o,--output", options->output, "where the table goes; - is standard output")->capture_default_str();
   return [options](Console& console) { return run_identities(*options, console); };

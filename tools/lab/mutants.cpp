@@ -84,8 +84,7 @@ int run_mutants(const Flags& flags, Console& console) {
     std::tie(options.part, options.parts) = shard_from(flags.shard);
   }
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
-  for (const HeldOut which : all_held_out)
-    if (name_of(which) == flags.held_out) options.held_out = which;
+  options.held_out = *entry_named(all_held_out, flags.held_out);
   OutputFile file(flags.output, console.out);
   PlotFile plot(flags.plot, console);
   Detection detection;
@@ -98,7 +97,7 @@ int run_mutants(const Flags& flags, Console& console) {
   if (detection.healthy) detection.kills.options.healthy = detection.healthy->drawn;
   file.commit(flags.docs               ? detection_page(detection)
               : flags.format == "html" ? html_of(detection)
-                                       : print(detection, *table_format_from(flags.format)));
+                                       : print(detection, *entry_named(all_table_formats, flags.format)));
   plot.commit({kill_plot(detection.kills)});
   return flags.docs || detection.passed() ? exit_passed : exit_failed;
 }

@@ -98,9 +98,8 @@ CalibrationRow row_of(const Json& json) {
                      .form = form->name,
                      .variant = word("variant"),
                      .cases = json.at("cases").get<std::size_t>()};
-  const Fit fits[] = {Fit::same, Fit::wider, Fit::biased, Fit::other};
-  const auto* const fit = std::ranges::find_if(fits, [&](Fit f) { return name_of(f) == word("standard"); });
-  require(fit != std::end(fits), word("standard"), ": unknown standard");
+  const auto fit = entry_named(std::array{Fit::same, Fit::wider, Fit::biased, Fit::other}, word("standard"));
+  require(fit.has_value(), word("standard"), ": unknown standard");
   row.fit = *fit;
   for (const auto& [name, gauge] : json.at("precisions").items())
     row.by_precision[static_cast<std::size_t>(known(format_from(name), name))] = gauge_of(gauge);

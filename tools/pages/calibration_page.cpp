@@ -26,33 +26,27 @@ std::string_view verdict_of(const CalibrationRow& row) {
 }
 
 /// One line a variant.
-Table table_of(const std::vector<const CalibrationRow*>& rows, bool with_room) {
+Table table_of(std::span<const CalibrationRow> rows, bool with_room) {
   Table table;
   if (with_room) table.words({"mechanism", "form"});
   table.words({"variant", "standard"});
   for (const Format precision : case_precisions) table.numbers({name_of(precision)});
   table.numbers({"rms", "tensors", "widened", "elements", "exact", "max|z|", "beyond 7", "of limit", "slack"})
       .words({""});
-  for (const CalibrationRow* row : rows) {
+  for (const CalibrationRow& row : rows) {
     std::vector<std::string> cells;
-    if (with_room) cells = {std::string(row->room), std::string(row->form)};
-    cells.insert(cells.end(), {row->variant, std::string(name_of(row->fit))});
+    if (with_room) cells = {std::string(row.room), std::string(row.form)};
+    cells.insert(cells.end(), {row.variant, std::string(name_of(row.fit))});
     for (const Format precision : case_precisions)
-      cells.push_back(rms_of(row->by_precision[static_cast<std::size_t>(precision)]));
-    const Gauge all = row->whole();
+      cells.push_back(rms_of(row.by_precision[static_cast<std::size_t>(precision)]));
+    const Gauge all = row.whole();
     cells.insert(cells.end(),
                  {rms_of(all), text(all.tensors), text(all.widened), text(all.elements), text(all.exact_elements),
                   fmt::format("{:.3g}", all.largest), text(all.beyond_seven), fmt::format("{:.2g}", all.of_limit),
-                  fmt::format("{:.3g}", all.median_slack()), std::string(verdict_of(*row))});
+                  fmt::format("{:.3g}", all.median_slack()), std::string(verdict_of(row))});
     table.rows.push_back(std::move(cells));
   }
   return table;
-}
-
-std::vector<const CalibrationRow*> all_rows(const Calibration& calibration) {
-  std::vector<const CalibrationRow*> rows;
-  for (const CalibrationRow& row : calibration.rows) rows.push_back(&row);
-  return rows;
 }
 
 std::string summary_of(const Calibration& c) {
@@ -184,7 +178,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
 
 std::string print(const Calibration& c, TableFormat format) {
   if (format == TableFormat::json) return json_text(c);
-  const Table table = table_of(all_rows(c), true);
+  const Table table = table_of(c.rows, true);
   if (format == TableFormat::csv) return table.csv();
   const bool markdown = format == TableFormat::markdown;
   return fmt::format(
@@ -207,14 +201,9 @@ std::string calibration_page(const Calibration& c) {
   page += about_checks;
   page += remarks;
   page += "## Every variant\n";
-  std::vector<const CalibrationRow*> rows;
-  for (std::size_t i = 0; i < c.rows.size(); ++i) {
-    const CalibrationRow& row = c.rows[i];
-    rows.push_back(&row);
-    if (i + 1 < c.rows.size() && c.rows[i + 1].room == row.room && c.rows[i + 1].form == row.form) continue;
-    page += fmt::format("\n### {} {}\n\n{}", row.room, row.form, table_of(rows, false).markdown(Table::Cells::markup));
-    rows.clear();
-  }
+  for (const std::span<const CalibrationRow> rows : by_kernel(c.rows))
+    page += fmt::format("\n### {} {}\n\n{}", rows.front().room, rows.front().form,
+                        table_of(rows, false).markdown(Table::Cells::markup));
   return page;
 }
 

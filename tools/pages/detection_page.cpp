@@ -63,42 +63,34 @@ Table rules_table(const KillTable& kills, const HealthyTable* healthy) {
   return table;
 }
 
-Table mutants_table(const std::vector<const MutantRow*>& rows, bool with_room) {
+Table mutants_table(std::span<const MutantRow> rows, bool with_room) {
   Table table;
   if (with_room) table.words({"mechanism", "form"});
   table.words({"mutant"}).numbers({"shown"}).words({"assay"});
   for (std::size_t rule = 1; rule < rule_count(); ++rule) table.numbers({text(rule)});
-  for (const MutantRow* row : rows) {
+  for (const MutantRow& row : rows) {
     std::vector<std::string> cells;
-    if (with_room) cells = {std::string(row->room), std::string(row->form)};
+    if (with_room) cells = {std::string(row.room), std::string(row.form)};
     cells.insert(cells.end(),
-                 {std::string(row->mutant->name), text(row->shown.total(), '/', row->trials), first_layer(*row)});
-    for (std::size_t rule = 1; rule < row->kills.size(); ++rule) cells.emplace_back(row->killed(rule) ? "x" : ".");
+                 {std::string(row.mutant->name), text(row.shown.total(), '/', row.trials), first_layer(row)});
+    for (std::size_t rule = 1; rule < row.kills.size(); ++rule) cells.emplace_back(row.killed(rule) ? "x" : ".");
     table.rows.push_back(std::move(cells));
   }
   return table;
 }
 
-std::vector<const MutantRow*> all_rows(const KillTable& kills) {
-  std::vector<const MutantRow*> rows;
-  for (const MutantRow& row : kills.rows) rows.push_back(&row);
-  return rows;
-}
-
 /// The mutants that exact elements alone find of every kernel, and those that need another part.
 Table exact_table(const KillTable& kills) {
   Table table = Table().words({"mechanism", "form"}).numbers({"mutants", "exact"}).words({"not exact"});
-  for (std::size_t i = 0; i < kills.rows.size();) {
-    const MutantRow& first = kills.rows[i];
-    int mutants = 0, exact = 0;
+  for (const std::span<const MutantRow> rows : by_kernel(kills.rows)) {
+    int exact = 0;
     std::string others;
-    for (; i < kills.rows.size() && kills.rows[i].room == first.room && kills.rows[i].form == first.form; ++i) {
-      const MutantRow& row = kills.rows[i];
+    for (const MutantRow& row : rows) {
       const bool found = row.killed() && row.layers.rejected_by(Layer::exact);
-      ++mutants, exact += found;
+      exact += found;
       if (!found) others += text(others.empty() ? "" : ", ", row.mutant->name);
     }
-    table.add(first.room, first.form, mutants, exact, others);
+    table.add(rows.front().room, rows.front().form, rows.size(), exact, others);
   }
   return table;
 }
@@ -427,7 +419,7 @@ std::string held_out_section(const KillTable& kills) {
   const Table survivors = survivors_table(kills);
   page += survivors.rows.empty() ? "None survives.\n\n" : survivors.markdown(Table::Cells::markup) + '\n';
   page += survivals(kills) + faults_table(kills).markdown(Table::Cells::markup);
-  return page + fmt::format("\n```\n{}```\n\n", mutants_table(all_rows(kills), true).text());
+  return page + fmt::format("\n```\n{}```\n\n", mutants_table(kills.rows, true).text());
 }
 
 }  // namespace
@@ -456,7 +448,7 @@ std::string print(const Detection& d, TableFormat format) {
       declared_rate() + "\n\n";
   const KillTable planted = d.kills.part(false), held_out = d.kills.part(true);
   const auto add = [&](const KillTable& kills) {
-    out += shown(mutants_table(all_rows(kills), true)) + '\n' + shown(rules_table(kills, healthy_of(d)));
+    out += shown(mutants_table(kills.rows, true)) + '\n' + shown(rules_table(kills, healthy_of(d)));
     if (const Table survivors = survivors_table(kills); !survivors.rows.empty())
       out += "\nnot killed\n" + std::string(markdown ? "\n" : "") + shown(survivors);
   };
@@ -491,7 +483,7 @@ std::string html_of(const Detection& d) {
     plots.push_back(kill_plot(kills));
     tables.emplace_back(which + "rules", rules_table(kills, healthy_of(d)));
     tables.emplace_back(which + "not killed", survivors_table(kills));
-    tables.emplace_back(which + "mutants", mutants_table(all_rows(kills), true));
+    tables.emplace_back(which + "mutants", mutants_table(kills.rows, true));
     notes.push_back(which + summary_of(kills));
   }
   for (const std::string& alarm : d.kills.judged) notes.push_back("false alarm: " + alarm);
@@ -550,14 +542,9 @@ std::string detection_page(const Detection& d) {
         healthy_lines(*d.healthy));
 
   page += about_mutants;
-  std::vector<const MutantRow*> rows;
-  for (std::size_t i = 0; i < kills.rows.size(); ++i) {
-    const MutantRow& row = kills.rows[i];
-    rows.push_back(&row);
-    if (i + 1 < kills.rows.size() && kills.rows[i + 1].room == row.room && kills.rows[i + 1].form == row.form) continue;
-    page += fmt::format("\n### {} {}\n\n```\n{}```\n", row.room, row.form, mutants_table(rows, false).text());
-    rows.clear();
-  }
+  for (const std::span<const MutantRow> rows : by_kernel(kills.rows))
+    page += fmt::format("\n### {} {}\n\n```\n{}```\n", rows.front().room, rows.front().form,
+                        mutants_table(rows, false).text());
   return page;
 }
 

@@ -382,10 +382,6 @@ std::string_view name_of(RowsFormat format) {
   return names[static_cast<int>(format)];
 }
 
-std::optional<RowsFormat> rows_format_from(std::string_view name) {
-  for (const RowsFormat format : all_rows_formats)
-    if (name == name_of(format)) return format;
-  return std::nullopt;
-}
+std::optional<RowsFormat> rows_format_from(std::string_view name) { return entry_named(all_rows_formats, name); }
 
 }  // namespace assay

@@ -10,8 +10,6 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view format_names[] = {"table", "markdown", "json", "csv"};
-
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
@@ -32,14 +30,9 @@ std::vector<std::string> heads_of(const Table& table) {
 
 }  // namespace
 
-std::string_view name_of(TableFormat format) { return format_names[static_cast<int>(format)]; }
-
-std::vector<std::string> table_format_names() { return {std::begin(format_names), std::end(format_names)}; }
-
-std::optional<TableFormat> table_format_from(std::string_view name) {
-  for (const TableFormat format : all_table_formats)
-    if (name == name_of(format)) return format;
-  return std::nullopt;
+std::string_view name_of(TableFormat format) {
+  constexpr std::string_view names[] = {"table", "markdown", "json", "csv"};
+  return names[static_cast<int>(format)];
 }
 
 Table& Table::words(std::initializer_list<std::string_view> names) {

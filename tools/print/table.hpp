@@ -2,7 +2,7 @@
 // Tables as people and programs read them.
 #include <functional>
 #include <initializer_list>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +16,6 @@ enum class TableFormat { table, markdown, json, csv };
 inline constexpr TableFormat all_table_formats[] = {TableFormat::table, TableFormat::markdown, TableFormat::json,
                                                     TableFormat::csv};
 std::string_view name_of(TableFormat format);
-std::vector<std::string> table_format_names();
-/// The format called `name`, as name_of spells it; nothing for any other word.
-std::optional<TableFormat> table_format_from(std::string_view name);
 
 /// Rows of cells under named columns; a row may end early.
 struct Table {
@@ -49,6 +46,18 @@ struct Table {
   /// RFC 4180 with plain line ends: cells with a comma or a quote are quoted.
   std::string csv() const;
 };
+
+/// The rows of each kernel, where those of one lie together.
+template <class Row>
+std::vector<std::span<const Row>> by_kernel(const std::vector<Row>& rows) {
+  std::vector<std::span<const Row>> kernels;
+  for (const Row& row : rows)
+    if (kernels.empty() || kernels.back()[0].room != row.room || kernels.back()[0].form != row.form)
+      kernels.push_back({&row, 1});
+    else
+      kernels.back() = {kernels.back().data(), kernels.back().size() + 1};
+  return kernels;
+}
 
 /// The shortest decimal that reads back as `x`; "nan", "inf" and "-inf".
 std::string round_trip(double x);

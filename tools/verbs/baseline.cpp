@@ -201,8 +201,7 @@ int save(const Flags& flags, Console& console) {
   require(subject.is_user() == !flags.cases.empty(), "--case: expected with --kernel or --plugin, which answer it");
   for (const std::string& path : flags.cases) subject.cases.push_back(read_seeded_case(path, "--case"));
   for (const std::string& name : flags.precisions) subject.report.precisions.push_back(*format_from(name));
-  for (const RunsOn where : all_runs_on)
-    if (name_of(where) == flags.device) subject.report.device = where;
+  subject.report.device = *entry_named(all_runs_on, flags.device);
   CaseSpec& drawn = subject.report.inputs;
   drawn.style = *style_from(flags.inputs.style), drawn.seed = flags.inputs.seed;
   drawn.params = params_of(flags.inputs);
@@ -239,7 +238,7 @@ int compare(const Flags& flags, Console& console) {
   }
   OutputFile output(flags.output, console.out, {flags.file, flags.check.plugin});
   const std::vector<Comparison> list = compare_rows(before, measured(subject, console));
-  output.commit(page_of(list, flags.file, subject.seeds, *table_format_from(flags.format)));
+  output.commit(page_of(list, flags.file, subject.seeds, *entry_named(all_table_formats, flags.format)));
   return passes(list) ? exit_passed : exit_failed;
 }
 
@@ -286,7 +285,7 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add_choice_flag(*compares, "--format", flags->format, "table or markdown for people, json or csv for programs",
-                  table_format_names());
+                  name_list(all_table_formats));
   compares->add_option("-o,--output", flags->output, "where the comparison goes; - is standard output")
       ->capture_default_str();
   return [flags, wanted](Console& console) { return (*wanted)(*flags, console); };

@@ -414,7 +414,7 @@ int run_drift(const DriftFlags& flags, Console& console) {
   const Drift drift = measure_drift(spec, Progress(console).steps());
   const std::string command = command_of(flags);
   file.commit(flags.format == "html" ? as_page(drift, command)
-                                     : print(drift, *table_format_from(flags.format), command));
+                                     : print(drift, *entry_named(all_table_formats, flags.format), command));
   plot.commit(drift_plots(drift));
   return drift.passed() ? exit_passed : exit_failed;
 }

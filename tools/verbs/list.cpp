@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "files/case_file.hpp"
+#include "files/names.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/forms/sequential.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -113,11 +114,9 @@ Json as_json() {
                           {"outputs", tensors(room->outputs(), Field::Place::input)},
                           {"forms", std::move(forms)}});
   }
-  Json precisions = Json::array();
-  for (const Format format : all_formats) precisions.push_back(name_of(format));
   return {{"mechanisms", std::move(mechanisms)},
           {"tiers", named_summaries(all_tiers)},
-          {"precisions", std::move(precisions)},
+          {"precisions", name_list(all_formats)},
           {"contracts", contracts()},
           {"site_groups", groups()},
           {"styles", named_summaries(all_styles)}};

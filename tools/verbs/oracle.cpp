@@ -89,13 +89,11 @@ std::function<int(Console&)> add(CLI::App& app) {
                  "significant digits, rounded to nearest; a safetensors answer has pairs of doubles, about 32 digits")
       ->check(whole_in(1, 150))
       ->capture_default_str();
-  std::vector<std::string> tiers;
-  for (const Tier tier : all_tiers) tiers.emplace_back(name_of(tier));
   app.add_option(
          "--tier", options->tier,
          "compute in this precision; w2, w3, w4 and ball prove a bound for every tensor, and take more words or bits "
          "where they must; without a tier every digit is proven")
-      ->check(one_of(tiers));
+      ->check(one_of(name_list(all_tiers)));
   add_mechanism_flag(app, options->mechanism);
   app.add_option(
          "--lambda0", options->lambda0,

@@ -13,6 +13,7 @@
 #include "files/input_file.hpp"
 #include "files/shown.hpp"
 #include "reference/core/error.hpp"
+#include "tools/cases/case_flags.hpp"
 #include "tools/print/table.hpp"
 #include "tools/run/child.hpp"
 
@@ -72,7 +73,7 @@ void add_plot_flag(CLI::App& app, std::string& path) {
 }
 
 void add_drawn_format_flag(CLI::App& app, std::string& format) {
-  std::vector<std::string> formats = table_format_names();
+  std::vector<std::string> formats = name_list(all_table_formats);
   formats.emplace_back("html");
   add_choice_flag(app, "--format", format, "table, markdown or html for people, json or csv for programs", formats);
 }

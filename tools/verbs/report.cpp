@@ -339,8 +339,7 @@ int run_report(const Flags& flags, Console& console) {
   options.form = fmt::format("{}", fmt::join(flags.forms, ","));
   for (const std::string& name : flags.precisions) options.precisions.push_back(*format_from(name));
   if (!flags.contract.empty()) options.contract = contract_from(flags.contract);
-  for (const RunsOn where : all_runs_on)
-    if (name_of(where) == flags.device) options.device = where;
+  options.device = *entry_named(all_runs_on, flags.device);
   arguments::set_style(options.inputs, flags.inputs.style);
   for (const std::string& word : flags.with) options.inputs.with.push_back(with_from(word));
   options.inputs.seed = flags.inputs.seed, options.inputs.params = params_of(flags.inputs);
