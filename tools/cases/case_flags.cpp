@@ -39,6 +39,11 @@ void add_choice_flag(CLI::App& app, const std::string& flag, std::string& word, 
   app.add_option(flag, word, help)->check(one_of(words))->capture_default_str();
 }
 
+CLI::Option* add_list_flag(CLI::App& app, const std::string& flag, std::vector<std::string>& names,
+                           const std::string& help) {
+  return app.add_option(flag, names, help)->delimiter(',')->allow_extra_args(false);
+}
+
 void add_threads_flag(CLI::App& app, int& threads) {
   app.add_option("--threads", threads, "0 is all cores; the results do not depend on it")
       ->check(whole_in(0, 1024))

@@ -13,6 +13,7 @@
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
 class App;
+class Option;
 class Validator;
 }  // namespace CLI
 
@@ -40,6 +41,9 @@ void add_contract_flag(CLI::App& app, std::string& contract, const std::string& 
 /// Adds a flag that is one of these words, its default told.
 void add_choice_flag(CLI::App& app, const std::string& flag, std::string& word, const std::string& help,
                      const std::vector<std::string>& words);
+/// Adds a flag of names with commas between, which may be given several times.
+CLI::Option* add_list_flag(CLI::App& app, const std::string& flag, std::vector<std::string>& names,
+                           const std::string& help);
 /// Adds --threads, of work whose results do not depend on it.
 void add_threads_flag(CLI::App& app, int& threads);
 

@@ -59,17 +59,14 @@ int run_calibrate(const Flags& flags, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CalibrateOptions& options = flags->options;
-  const auto several = [&app](const char* name, std::vector<std::string>& list, const char* what) {
-    return app.add_option(name, list, what)->allow_extra_args(false);
-  };
-  several("--mechanism", options.mechanisms, "only this one; may be given several times")->delimiter(',');
-  several("--form", options.forms, "only kernels of this form; may be given several times")->delimiter(',');
-  several("--variant", options.variants, "only this one, as the table calls it; may be given several times");
-  several("--precision", flags->precisions, "only this one; may be given several times")
-      ->delimiter(',')
+  add_list_flag(app, "--mechanism", options.mechanisms, "only this one; may be given several times");
+  add_list_flag(app, "--form", options.forms, "only kernels of this form; may be given several times");
+  app.add_option("--variant", options.variants, "only this one, as the table calls it; may be given several times")
+      ->allow_extra_args(false);
+  add_list_flag(app, "--precision", flags->precisions, "only this one; may be given several times")
       ->check(one_of(name_list(case_precisions)));
-  several("--style", flags->styles, "how the inputs are distributed; several if not given, see records/calibration.md")
-      ->delimiter(',')
+  add_list_flag(app, "--style", flags->styles,
+                "how the inputs are distributed; several if not given, see records/calibration.md")
       ->check(one_of(name_list(all_styles)));
   app.add_option("--shape", options.shape, "B,T,H,K,V");
   app.add_option("--seeds", options.seeds, "cases of every kernel, precision and style")
@@ -83,10 +80,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_judge_flag(app, flags->judge);
   add_shard_flag(app, flags->shard);
   const std::vector<CLI::Option*> measuring = app.get_options();
-  CLI::Option* merge =
-      several("--merge", flags->parts,
-              "measure nothing, but take what a run of other seeds has written as JSON; given once for "
-              "each of them");
+  CLI::Option* merge = app.add_option("--merge", flags->parts,
+                                      "measure nothing, but take what a run of other seeds has written as JSON; given "
+                                      "once for each of them")
+                           ->allow_extra_args(false);
   for (CLI::Option* option : measuring) merge->excludes(option);
   add_choice_flag(app, "--format", flags->format, "table, markdown, json or csv", name_list(all_table_formats));
   CLI::Option* model = app.add_flag("--model", flags->model,

@@ -138,10 +138,8 @@ int run_identities(const IdentitiesOptions& options, Console& console) {
 
 std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<IdentitiesOptions>();
-  app.add_option("--mechanism", options->mechanisms,
-                 "only this one, or the file of a program, whose laws follow from its axes; may be given several times")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(app, "--mechanism", options->mechanisms,
+                "only this one, or the file of a program, whose laws follow from its axes; may be given several times");
   app.add_option("--format", options->format, "table, markdown, json or csv")
       ->check(CLI::IsMember(name_list(all_table_formats)))
       ->capture_default_str();

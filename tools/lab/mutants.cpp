@@ -105,14 +105,9 @@ int run_mutants(const Flags& flags, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   MutantOptions& options = flags->options;
-  app.add_option("--mechanism", options.mechanisms, "only this one; may be given several times")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option(
-         "--precision", flags->precisions,
-         "of the cases, fp32 and bf16 if not given (and e4m3 where operands have units); exact ones are in fp64")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list_flag(app, "--mechanism", options.mechanisms, "only this one; may be given several times");
+  add_list_flag(app, "--precision", flags->precisions,
+                "of the cases, fp32 and bf16 if not given (and e4m3 where operands have units); exact ones are in fp64")
       ->check(one_of(name_list(case_precisions)));
   app.add_option("--trials", options.trials, "cases of a kernel at most; 0 is all")
       ->check(whole_in(0, 1000000))

@@ -267,13 +267,9 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->add_option("--case", flags->cases,
                    "a file that `assay case` has made, for --kernel or --plugin; may be given several times")
       ->allow_extra_args(false);
-  saves->add_option("--mechanism", flags->report.mechanisms, "only this one; may be given several times")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(*saves, "--mechanism", flags->report.mechanisms, "only this one; may be given several times");
   saves->add_option("--form", flags->report.form, "only kernels of this form");
-  saves->add_option("--precision", flags->precisions, "only this one; may be given several times")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list_flag(*saves, "--precision", flags->precisions, "only this one; may be given several times")
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
   add_choice_flag(*saves, "--device", flags->device, "where kernels run, as for `assay report`",
@@ -281,9 +277,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   saves->add_option("--shape", flags->report.shape, "B,T,H,d or B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);
   CLI::App* compares = verb("compare", "measure again, and fail if something has become worse", compare);
-  compares->add_option("--mechanism", flags->report.mechanisms, "FILE.py that the baseline is of: it is run once more")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(*compares, "--mechanism", flags->report.mechanisms,
+                "FILE.py that the baseline is of: it is run once more");
   add_choice_flag(*compares, "--format", flags->format, "table or markdown for people, json or csv for programs",
                   name_list(all_table_formats));
   compares->add_option("-o,--output", flags->output, "where the comparison goes; - is standard output")

@@ -78,9 +78,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--tile", options->standard.tile,
                  "the tile shape whose spread counts (64x64, 16, ...); without, any of the form's, for "
                  "each tensor");
-  app.add_option("--tensor", options->tensors, "judge only this one, may be given several times; others may be missing")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(app, "--tensor", options->tensors,
+                "judge only this one, may be given several times; others may be missing");
   app.add_option(
          "--sample", options->sample,
          "judge so many parts of the case and not all of it: a part is, of one sequence, the heads that share a "

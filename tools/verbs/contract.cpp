@@ -134,10 +134,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("--precision", flags->standard.precision, "of inputs and outputs; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   app.add_option("--tile", flags->standard.tile, "the tile shape that answered; without, any of the form's");
-  app.add_option("--tensor", flags->tensors,
-                 "of the answers only this one, may be given several times; others may be missing")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(app, "--tensor", flags->tensors,
+                "of the answers only this one, may be given several times; others may be missing");
   app.add_option("--name", flags->name, "what the contract is called")->capture_default_str();
   app.add_option("--limit", flags->limit, "seconds that the search may take")
       ->check(number_in(shortest_effort, longest_limit))

@@ -499,9 +499,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_kernel_flags(app, check);
   app.add_option("--form", check.standard.form, "the kernel whose roundings are allowed; without, the first that fits");
   app.add_option("--contract", check.standard.contract, "what decides in place of the model: a name or a JSON file");
-  app.add_option("--tensor", check.tensors, "judge only this one, may be given several times; others may be missing")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list_flag(app, "--tensor", check.tensors,
+                "judge only this one, may be given several times; others may be missing");
   add_false_alarms_flag(app, flags->false_alarms);
   add_threads_flag(app, check.standard.threads);
   add_choice_flag(app, "--format", check.format, std::string(rows_formats_help), name_list(all_rows_formats));
