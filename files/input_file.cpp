@@ -46,32 +46,25 @@ bool is_unseen(std::string_view text, std::size_t size) {
 
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // Without O_NONBLOCK the opening of a pipe waits for a writer, for ever if need be.
-  file_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  require(file_ >= 0, path_, ": cannot be read: ", std::strerror(errno));
+// Without O_NONBLOCK the opening of a pipe waits for a writer, for ever if need be.
+InputFile::InputFile(std::string path)
+    : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  require(file_.get() >= 0, path_, ": cannot be read: ", std::strerror(errno));
   struct stat about {};
-  const bool known = fstat(file_, &about) == 0;
+  const bool known = fstat(file_.get(), &about) == 0;
   is_pipe_ = known && S_ISFIFO(about.st_mode);
   const bool is_file = known && S_ISREG(about.st_mode);
-  try {
-    require(is_pipe_ || is_file, path_, ": cannot be read: neither a file nor a pipe");
-    if (is_file) size_ = static_cast<std::uint64_t>(about.st_size);
-    if (is_pipe_) wait_for_writer();
-    fcntl(file_, F_SETFL, fcntl(file_, F_GETFL) & ~O_NONBLOCK);
-  } catch (...) {
-    close(file_);
-    throw;
-  }
+  require(is_pipe_ || is_file, path_, ": cannot be read: neither a file nor a pipe");
+  if (is_file) size_ = static_cast<std::uint64_t>(about.st_size);
+  if (is_pipe_) wait_for_writer();
+  fcntl(file_.get(), F_SETFL, fcntl(file_.get(), F_GETFL) & ~O_NONBLOCK);
 }
-
-InputFile::~InputFile() { close(file_); }
 
 void InputFile::wait_for_writer() {
   using namespace std::chrono_literals;
   const auto end = std::chrono::steady_clock::now() + 1s;
   for (char first = 0;; std::this_thread::sleep_for(10ms)) {
-    const ssize_t got = read(file_, &first, 1);
+    const ssize_t got = read(file_.get(), &first, 1);
     if (got > 0) return void(pending_ = first);
     if (got < 0 && errno == EAGAIN) return;  // somebody will
     require(std::chrono::steady_clock::now() < end, path_, ": cannot be read: a pipe that no program writes to");
@@ -85,14 +78,14 @@ std::size_t InputFile::read_next(std::size_t most, void* to) {
     return 1;
   }
   for (;;) {
-    const ssize_t got = read(file_, to, most);
+    const ssize_t got = read(file_.get(), to, most);
     if (got >= 0) return static_cast<std::size_t>(got);
     require(errno == EINTR, path_, ": cannot be read: ", std::strerror(errno));
   }
 }
 
 void InputFile::read_at(std::uint64_t offset, std::size_t count, void* to) {
-  require(count == 0 || lseek(file_, static_cast<off_t>(offset), SEEK_SET) >= 0, path_,
+  require(count == 0 || lseek(file_.get(), static_cast<off_t>(offset), SEEK_SET) >= 0, path_,
           ": cannot be read: ", std::strerror(errno));
   for (std::size_t done = 0; done < count;) {
     const std::size_t got = read_next(count - done, static_cast<char*>(to) + done);

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "files/descriptor.hpp"
+
 namespace assay {
 
 /// A file, or a pipe that another process writes to, opened for reading. All functions throw InputError, one sentence
@@ -13,9 +15,6 @@ class InputFile {
  public:
   /// Refuses folders and devices, some of which never end, and a pipe that no program writes to within a second.
   explicit InputFile(std::string path);
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-  ~InputFile();
 
   /// A pipe has no size and no way back.
   bool is_pipe() const { return is_pipe_; }
@@ -41,7 +40,7 @@ class InputFile {
   void wait_for_writer();
 
   std::string path_;
-  int file_ = -1;
+  Descriptor file_;
   bool is_pipe_ = false;
   std::uint64_t size_ = 0;
   std::string pending_;  ///< of a pipe: what has been read to see whether somebody writes

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "files/descriptor.hpp"
 #include "files/input_file.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
@@ -37,7 +39,7 @@ constexpr std::size_t padding = std::size_t{1} << 16;
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t size) : file_(memfd_create("assay", MFD_CLOEXEC)), size_(size) {
-    require(file_ >= 0 && ftruncate(file_, static_cast<off_t>(size_)) == 0,
+    require(file_.get() >= 0 && ftruncate(file_.get(), static_cast<off_t>(size_)) == 0,
             "no memory to share with a plugin: ", std::strerror(errno));
     map();
   }
@@ -45,11 +47,8 @@ class SharedMemory {
   SharedMemory(int file, std::size_t size) : file_(dup(file)), size_(size) { map(); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  ~SharedMemory() {
-    munmap(data_, size_);
-    close(file_);
-  }
-  int file() const { return file_; }
+  ~SharedMemory() { munmap(data_, size_); }
+  int file() const { return file_.get(); }
   template <class T>
   T* at(std::size_t offset) const {
     return reinterpret_cast<T*>(static_cast<std::uint8_t*>(data_) + offset);
@@ -57,18 +56,19 @@ class SharedMemory {
 
  private:
   void map() {
-    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    data_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
     if (data_ == MAP_FAILED) throw std::bad_alloc();
   }
 
-  int file_;
+  Descriptor file_;
   std::size_t size_;
   void* data_ = nullptr;
 };
 
-std::size_t count_of(const std::vector<int>& shape) {
+template <class Extents>
+std::size_t count_of(const Extents& extents) {
   std::size_t n = 1;
-  for (const int extent : shape) n *= static_cast<std::size_t>(extent);
+  for (const auto extent : extents) n *= static_cast<std::size_t>(extent);
   return n;
 }
 
@@ -94,13 +94,16 @@ struct Message {
   }
 };
 
-std::size_t count_of(const std::int64_t* extents, std::int32_t rank) {
-  std::size_t n = 1;
-  for (std::int32_t i = 0; i < rank; ++i) n *= static_cast<std::size_t>(extents[i]);
-  return n;
+/// The elements of an input or an output.
+template <class Tensor>
+std::size_t numbers_of(const Tensor& tensor) {
+  return count_of(std::span(tensor.extents, static_cast<std::size_t>(tensor.rank)));
 }
 
-std::size_t room_of(const assay_output& output) { return count_of(output.extents, output.rank) * sizeof(double); }
+std::size_t room_of(const assay_output& output) { return numbers_of(output) * sizeof(double); }
+std::size_t size_of(const assay_input& input) {
+  return numbers_of(input) * dtype_sizes[static_cast<std::size_t>(input.dtype - 1)];
+}
 
 /// Runs a plugin on a device: inputs are copied there, outputs back to where `problem` has them.
 const char* run_on_device(const assay_plugin_description& plugin, const assay_problem& problem,
@@ -108,10 +111,9 @@ const char* run_on_device(const assay_plugin_description& plugin, const assay_pr
   CudaDriver device(driver);
   std::vector<assay_input> inputs(problem.inputs, problem.inputs + problem.input_count);
   for (assay_input& input : inputs) {
-    const std::size_t size =
-        count_of(input.extents, input.rank) * dtype_sizes[static_cast<std::size_t>(input.dtype - 1)];
-    auto* there = static_cast<std::uint8_t*>(device.allocate(size + 2 * padding));
-    device.copy_to_device(there, static_cast<const std::uint8_t*>(input.data) - padding, size + 2 * padding);
+    const std::size_t size = size_of(input) + 2 * padding;
+    auto* there = static_cast<std::uint8_t*>(device.allocate(size));
+    device.copy_to_device(there, static_cast<const std::uint8_t*>(input.data) - padding, size);
     input.data = there + padding;
   }
   std::vector<assay_output> outputs(problem.outputs, problem.outputs + problem.output_count);
@@ -126,11 +128,8 @@ const char* run_on_device(const assay_plugin_description& plugin, const assay_pr
     problem.outputs[i].dtype = outputs[i].dtype;
   }
   // As they are now: PluginProcess::run() compares.
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::size_t size =
-        count_of(inputs[i].extents, inputs[i].rank) * dtype_sizes[static_cast<std::size_t>(inputs[i].dtype - 1)];
-    device.copy_to_host(const_cast<void*>(problem.inputs[i].data), inputs[i].data, size);
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    device.copy_to_host(const_cast<void*>(problem.inputs[i].data), inputs[i].data, size_of(inputs[i]));
   return nullptr;
 }
 
