@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "files/names.hpp"
@@ -42,9 +43,12 @@ std::string axes_text(const RoomFacts::Ranked& ranked, int axes) { return bracke
 }  // namespace
 
 std::string shape_text(const std::vector<int>& shape) {
-  std::string out;
-  for (const int n : shape) out += text(out.empty() ? "" : ", ", n);
-  return "[" + out + "]";
+  return "[" + names_in(shape, [](int n) { return std::to_string(n); }) + "]";
+}
+
+std::string axes_in_problem(const RoomFacts::Ranked& ranked, int axes) {
+  const auto first = std::span(ranked.field.axes).first(static_cast<std::size_t>(axes));
+  return "[" + names_in(first, [](Axis axis) { return name_of(axis); }) + "]";
 }
 
 std::string mistaken_axes(const RoomFacts::Ranked& ranked, const std::vector<int>& expected,
@@ -108,23 +112,15 @@ FileLayout FileLayout::of_file(const RoomFacts::Ranked& ranked, const std::vecto
   return layout;
 }
 
-Array FileLayout::to_file(Array array) const {
-  if (!same_order()) {
+Array FileLayout::reordered(Array array, const std::vector<int>& shape, bool is_to_file) const {
+  if (tokens_ != 1 && heads_ != 1) {
     std::vector<double> moved(array.data.size());
-    each([&](std::size_t in_file, std::size_t in_problem) { moved[in_file] = array.data[in_problem]; });
+    each([&](std::size_t in_file, std::size_t in_problem) {
+      moved[is_to_file ? in_file : in_problem] = array.data[is_to_file ? in_problem : in_file];
+    });
     array.data = std::move(moved);
   }
-  array.shape = file_;
-  return array;
-}
-
-Array FileLayout::to_problem(Array array) const {
-  if (!same_order()) {
-    std::vector<double> moved(array.data.size());
-    each([&](std::size_t in_file, std::size_t in_problem) { moved[in_problem] = array.data[in_file]; });
-    array.data = std::move(moved);
-  }
-  array.shape = problem_;
+  array.shape = shape;
   return array;
 }
 

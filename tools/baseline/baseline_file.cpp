@@ -193,6 +193,4 @@ std::pair<BaselineSubject, std::vector<BaselineRow>> parse_baseline(const std::s
   }
 }
 
-// ---- the page ----
-
 }  // namespace assay

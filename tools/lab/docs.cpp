@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "files/layout.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/forms/sequential.hpp"
 #include "kernels/core/kernel_room.hpp"
@@ -37,13 +38,7 @@ std::string equations_of(const std::filesystem::path& source, std::string_view n
 }
 
 std::string shape_of(const RoomFacts::Ranked& ranked) {
-  const auto first_axes = [&](int axes) -> std::string {
-    if (axes == 0) return "scalar";
-    std::string text;
-    for (int r = 0; r < axes; ++r)
-      text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
-    return "[" + text + "]";
-  };
+  const auto first_axes = [&](int axes) { return axes == 0 ? "scalar" : axes_in_problem(ranked, axes); };
   std::string text = first_axes(ranked.field.broadcasts ? 0 : ranked.rank);
   for (int axes = 1; ranked.field.broadcasts && axes <= ranked.rank; ++axes) text += " or " + first_axes(axes);
   return text;

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "files/case_file.hpp"
+#include "files/layout.hpp"
 #include "files/names.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/forms/sequential.hpp"
@@ -25,18 +26,10 @@ std::vector<const KernelForm*> forms_of_room(const Room& room) {
   return kernels == nullptr ? std::vector<const KernelForm*>() : forms_of(*kernels);
 }
 
-/// "[T, K]"
-std::string shape_of(const RoomFacts::Ranked& ranked) {
-  std::string text;
-  for (int r = 0; r < ranked.rank; ++r)
-    text += (r > 0 ? ", " : "") + std::string(name_of(ranked.field.axes[static_cast<std::size_t>(r)]));
-  return "[" + text + "]";
-}
-
 Json tensors(const std::vector<RoomFacts::Ranked>& list, Field::Place place) {
   Json object = Json::object();
   for (const RoomFacts::Ranked& ranked : list)
-    if (ranked.field.place == place) object[std::string(ranked.field.name)] = shape_of(ranked);
+    if (ranked.field.place == place) object[std::string(ranked.field.name)] = axes_in_problem(ranked, ranked.rank);
   return object;
 }
 
