@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "files/did_you_mean.hpp"
 #include "reference/core/error.hpp"
@@ -43,10 +42,10 @@ std::vector<words::BenchSize> sizes_of(const BenchOptions& options) {
 }
 
 /// The rows as `format` wants them: JSON calls itself `kind`, text for people begins with `heading`.
-std::string print(const Table& table, nlohmann::ordered_json rows, std::string_view kind, const std::string& heading,
+std::string print(const Table& table, Json rows, std::string_view kind, const std::string& heading,
                   TableFormat format) {
   if (format == TableFormat::json)
-    return nlohmann::ordered_json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
+    return Json{{"format", kind}, {"version", 1}, {"rows", std::move(rows)}}.dump(2) + '\n';
   if (format == TableFormat::csv) return table.csv();
   return format == TableFormat::markdown ? table.markdown() : heading + table.text();
 }
@@ -66,7 +65,7 @@ Table table_of(const std::vector<Measured>& all) {
 }
 
 std::string print(const std::vector<Measured>& all, TableFormat format) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const auto& [size, row] : all)
     list.push_back({{"mechanism", row.mechanism},
                     {"tokens", size.tokens},
@@ -120,7 +119,7 @@ Table table_of(const std::vector<RoomCost>& all) {
 }
 
 std::string print(const std::vector<RoomCost>& all, const RoomsOptions& options) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const RoomCost& row : all)
     list.push_back({{"mechanism", row.mechanism},
                     {"tier", row.tier},
@@ -176,7 +175,7 @@ Table table_of(const std::vector<KernelCost>& all) {
 }
 
 std::string print(const std::vector<KernelCost>& all, TableFormat format) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const KernelCost& row : all)
     list.push_back({{"mechanism", row.mechanism},
                     {"form", row.form},
@@ -256,9 +255,9 @@ Table table_of(const MeasuredChecks& all) {
 }
 
 std::string print(const MeasuredChecks& all, const BenchCheckOptions& options) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const auto& [room, shape, row, estimate] : all) {
-    nlohmann::ordered_json split = nlohmann::ordered_json::object();
+    Json split = Json::object();
     for (std::size_t p = 0; p < check_phases.size(); ++p)
       split[std::string(check_phases[p])] = {{"seconds", row.seconds_of[p]}, {"processor", row.processor_of[p]}};
     list.push_back({{"mechanism", room->name},

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "files/in_words.hpp"
 #include "language/laws.hpp"
@@ -56,7 +55,7 @@ Table table_of(const std::vector<Row>& rows) {
 }
 
 std::string as_json(const std::vector<Row>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const Row& row : rows) {
     const IdentityResult& r = row.result;
     list.push_back({{"mechanism", row.mechanism},
@@ -71,7 +70,7 @@ std::string as_json(const std::vector<Row>& rows) {
                     {"allowed", r.allowed},
                     {"verdict", row.verdict()}});
   }
-  return nlohmann::ordered_json{{"format", "assay-limits"}, {"version", 1}, {"rows", std::move(list)}}.dump(2) + '\n';
+  return Json{{"format", "assay-limits"}, {"version", 1}, {"rows", std::move(list)}}.dump(2) + '\n';
 }
 
 std::string print(const std::vector<Row>& rows, TableFormat format) {

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "files/did_you_mean.hpp"
 #include "reference/core/error.hpp"
@@ -40,16 +39,16 @@ std::string list() {
 }
 
 std::string as_json(const Paper& paper, const PaperResult& result) {
-  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  Json tables = Json::array();
   for (const auto& [heading, table] : result.tables) {
-    nlohmann::ordered_json columns = nlohmann::ordered_json::array();
+    Json columns = Json::array();
     for (const Table::Column& column : table.columns) columns.push_back(column.name);
     tables.push_back({{"heading", heading}, {"columns", std::move(columns)}, {"rows", table.rows}});
   }
-  return nlohmann::ordered_json{{"format", "assay-paper"}, {"version", 1},
-                                {"table", paper.name},     {"of", paper.source},
-                                {"chosen", result.chosen}, {"tables", std::move(tables)},
-                                {"says", result.says}}
+  return Json{{"format", "assay-paper"}, {"version", 1},
+              {"table", paper.name},     {"of", paper.source},
+              {"chosen", result.chosen}, {"tables", std::move(tables)},
+              {"says", result.says}}
              .dump(2) +
          '\n';
 }

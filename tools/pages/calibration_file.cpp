@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "files/case_file.hpp"
@@ -14,12 +13,10 @@
 namespace assay {
 namespace {
 
-using Ordered = nlohmann::ordered_json;
-
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-Ordered json_of(const Gauge& g) {
-  Ordered slack = Ordered::object();
+Json json_of(const Gauge& g) {
+  Json slack = Json::object();
   for (std::size_t b = 0; b < g.slack.size(); ++b)
     if (g.slack[b] > 0) slack[std::to_string(b)] = g.slack[b];
   return {{"tensors", g.tensors},
@@ -37,7 +34,7 @@ Ordered json_of(const Gauge& g) {
           {"undecided_tensors", g.undecided}};
 }
 
-Ordered json_of(const CalibrateOptions& options) {
+Json json_of(const CalibrateOptions& options) {
   return {{"mechanisms", options.mechanisms},
           {"forms", options.forms},
           {"variants", options.variants},
@@ -144,9 +141,9 @@ std::string cases_of(CalibrateOptions options) {
 }  // namespace
 
 std::string json_text(const Calibration& c) {
-  Ordered rows = Ordered::array();
+  Json rows = Json::array();
   for (const CalibrationRow& row : c.rows) {
-    Ordered precisions = Ordered::object();
+    Json precisions = Json::object();
     for (const Format precision : case_precisions)
       if (const Gauge& g = row.by_precision[static_cast<std::size_t>(precision)]; g.tensors + g.undecided > 0)
         precisions[std::string(name_of(precision))] = json_of(g);
@@ -160,11 +157,11 @@ std::string json_text(const Calibration& c) {
                     {"precisions", std::move(precisions)},
                     {"alarms", row.alarms}});
   }
-  Ordered all = {{"format", "assay-calibration"},  {"version", 2},
-                 {"command", c.options.command()}, {"options", json_of(c.options)},
-                 {"passed", c.passed()},           {"cases", c.cases},
-                 {"cases_asked", c.asked},         {"unanswered_cases", c.unanswered},
-                 {"all", json_of(c.whole())},      {"variants", std::move(rows)}};
+  Json all = {{"format", "assay-calibration"},  {"version", 2},
+              {"command", c.options.command()}, {"options", json_of(c.options)},
+              {"passed", c.passed()},           {"cases", c.cases},
+              {"cases_asked", c.asked},         {"unanswered_cases", c.unanswered},
+              {"all", json_of(c.whole())},      {"variants", std::move(rows)}};
   if (c.options.parts > 1) all["shard"] = {{"part", c.options.part}, {"of", c.options.parts}, {"places", c.places}};
   return all.dump(2) + '\n';
 }

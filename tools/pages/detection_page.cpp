@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "files/in_words.hpp"
 #include "judge/held_out/rooms.hpp"
@@ -14,8 +13,6 @@
 
 namespace assay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string percent(int part, int whole) { return whole == 0 ? "-" : fmt::format("{:.1f}%", 100.0 * part / whole); }
 

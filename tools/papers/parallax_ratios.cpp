@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "files/case_file.hpp"
@@ -14,8 +13,6 @@
 
 namespace assay {
 namespace {
-
-using json = Json;
 
 struct Times {
   std::string shape;
@@ -31,9 +28,9 @@ struct Rival {
 };
 
 /// A form's times in bf16, as a kernel of that mechanism took them: with its probe.
-std::vector<Times> times_of(const json& record, const std::string& room, const std::string& form) {
+std::vector<Times> times_of(const Json& record, const std::string& room, const std::string& form) {
   std::vector<Times> found;
-  for (const json& t : record.at("rooms").at(room).at("times"))
+  for (const Json& t : record.at("rooms").at(room).at("times"))
     if (t.at("form") == form && t.at("precision") == "bf16" && !t.value("without_probe", false))
       found.push_back({t.at("shape"), t.at("forward_ms"), t.value("backward_ms", 0.0), {}, {}});
   return found;
@@ -55,15 +52,15 @@ std::optional<std::string> half_as_wide(const std::string& shape) {
 }
 
 /// The least of FlashAttention's times by any of its kernels, for each shape in the order of `shapes`.
-std::vector<Times> best_of(const json& measured, const std::vector<Times>& shapes) {
+std::vector<Times> best_of(const Json& measured, const std::vector<Times>& shapes) {
   std::vector<Times> best;
-  const auto take = [](const json& t, const char* name, double& least, std::string& by) {
+  const auto take = [](const Json& t, const char* name, double& least, std::string& by) {
     const double time = t.value(name, 0.0);
     if (time > 0 && (least == 0 || time < least)) least = time, by = t.at("kernel");
   };
   for (const Times& wanted : shapes) {
     Times one{wanted.shape, 0, 0, {}, {}};
-    for (const json& t : measured.at("times"))
+    for (const Json& t : measured.at("times"))
       if (t.at("shape") == wanted.shape)
         take(t, "forward_ms", one.forward, one.forward_by), take(t, "backward_ms", one.backward, one.backward_by);
     if (one.forward > 0) best.push_back(std::move(one));
@@ -138,7 +135,7 @@ Plot bars(const std::string& title, const Table& table, std::size_t name, std::s
 }
 
 /// Tables, plots and a sentence on Parallax beside that attention.
-void compare(const Rival& rival, const json& record, PaperResult& result) {
+void compare(const Rival& rival, const Json& record, PaperResult& result) {
   Table decode = decoding(rival, times_of(record, "parallax", "split_decode")),
         train = training(rival, times_of(record, "parallax", "tiled"));
   const std::size_t decoded = rival.named ? 6 : 5, forward = rival.named ? 4 : 3, backward = rival.named ? 8 : 6;
@@ -162,7 +159,7 @@ void compare(const Rival& rival, const json& record, PaperResult& result) {
 Rival flash_attention(const std::string& file, const std::string& device, const Rival& ours,
                       std::vector<std::string>& chosen) {
   try {
-    const json measured = parse_json(read_text(file), file);
+    const Json measured = parse_json(read_text(file), file);
     require(measured.at("device") == device,
             text(file, ": of ", measured.at("device").get<std::string>(), ", and the record is of ", device));
     std::string versions;
@@ -170,7 +167,7 @@ Rival flash_attention(const std::string& file, const std::string& device, const 
       versions += text(versions.empty() ? "" : ", ", name, " (", version.get<std::string>(), ")");
     chosen.push_back("FlashAttention: the fastest for each shape of " + versions + ", in CUDA graphs;");
     return {"FlashAttention", best_of(measured, ours.decoding), best_of(measured, ours.training), true};
-  } catch (const json::exception&) {
+  } catch (const Json::exception&) {
     throw InputError(file + ": no times that tools/gpu/attention_times.py wrote");
   }
 }
@@ -180,7 +177,7 @@ Rival flash_attention(const std::string& file, const std::string& device, const 
 PaperResult parallax_ratios(const PaperOptions& options, const std::function<void(std::string_view)>& done) {
   require(!options.record.empty(),
           "--record: parallax-ratios needs times of a GPU, such as records/gpu/nvidia-h200.json");
-  const json record = parse_json(read_text(options.record), options.record);
+  const Json record = parse_json(read_text(options.record), options.record);
   PaperResult result;
   try {
     const std::string device = record.at("device");
@@ -197,7 +194,7 @@ PaperResult parallax_ratios(const PaperOptions& options, const std::function<voi
     result.chosen.emplace_back("of training it has no times, only that products double and reading does not (P (15))");
     result.says.emplace_back(
         "Products alone would make training 2. The paper's kernel is never slower than FlashAttention.");
-  } catch (const json::exception&) {
+  } catch (const Json::exception&) {
     throw InputError(options.record + ": no record of assay's with times of softmax_attention and parallax");
   }
   done("times");

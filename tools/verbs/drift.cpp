@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
@@ -260,9 +259,9 @@ std::string balance_of(const Drift& drift) {
                      drift.unrounded_error);
 }
 
-nlohmann::ordered_json json_of(const std::optional<GrowthFit>& fit) {
+Json json_of(const std::optional<GrowthFit>& fit) {
   if (!fit) return nullptr;
-  nlohmann::ordered_json laws = nlohmann::ordered_json::array();
+  Json laws = Json::array();
   for (const Growth& g : fit->laws)
     laws.push_back({{"law", name_of(g.law)},
                     {"formula", formula_of(g.law)},
@@ -274,18 +273,17 @@ nlohmann::ordered_json json_of(const std::optional<GrowthFit>& fit) {
   return {{"laws", std::move(laws)}};
 }
 
-nlohmann::ordered_json json_of(const std::optional<DriftExcess>& excess) {
+Json json_of(const std::optional<DriftExcess>& excess) {
   if (!excess) return nullptr;
   return {{"token", excess->token}, {"place", excess->place}, {"sigmas", excess->sigmas}};
 }
 
 std::string as_json(const Drift& drift, const std::string& command) {
   const DriftSpec& spec = drift.spec;
-  nlohmann::ordered_json series = nlohmann::ordered_json::array(), sites = nlohmann::ordered_json::array(),
-                         formats = nlohmann::ordered_json::object();
+  Json series = Json::array(), sites = Json::array(), formats = Json::object();
   for (const auto& [site, format] : spec.sites) formats[site] = name_of(format);
   for (const DriftSeries& s : drift.series) {
-    nlohmann::ordered_json windows = nlohmann::ordered_json::array(), prediction;
+    Json windows = Json::array(), prediction;
     for (const DriftWindow& w : s.windows.all())
       windows.push_back({{"first", w.first},
                          {"last", std::min(w.last, drift.tokens) - 1},
@@ -314,36 +312,36 @@ std::string as_json(const Drift& drift, const std::string& command) {
                      {"error", site.error},
                      {"share", site.share},
                      {"fit", json_of(site.fit)}});
-  nlohmann::ordered_json overflow, memory;
+  Json overflow, memory;
   if (drift.memory && std::isfinite(*drift.memory)) memory = *drift.memory;
   if (drift.overflows_at) overflow = *drift.overflows_at;
-  return nlohmann::ordered_json{{"format", "assay-drift"},
-                                {"version", 1},
-                                {"mechanism", spec.room->name},
-                                {"form", spec.form->name},
-                                {"tile", spec.form->tiles[static_cast<std::size_t>(spec.tile)]},
-                                {"precision", name_of(spec.precision)},
-                                {"site_formats", std::move(formats)},
-                                {"style", name_of(spec.inputs.style)},
-                                {"seed", spec.inputs.seed},
-                                {"tokens", drift.tokens},
-                                {"segment", spec.segment},
-                                {"reference",
-                                 {{"proven_off", drift.proven_off},
-                                  {"proven_tokens", drift.proven_tokens},
-                                  {"estimated_off", drift.reference_off}}},
-                                {"memory", std::move(memory)},
-                                {"sequences", drift.sequences},
-                                {"series", std::move(series)},
-                                {"first_past_budget", json_of(drift.first_past)},
-                                {"first_segment_past_budget", json_of(drift.first_past_in_segment)},
-                                {"worst_sigmas", drift.worst_sigmas},
-                                {"overflows_at", std::move(overflow)},
-                                {"prefix_error", drift.prefix_error},
-                                {"unrounded_error", drift.unrounded_error},
-                                {"sites", std::move(sites)},
-                                {"verdict", verdict_of(drift)},
-                                {"command", command}}
+  return Json{{"format", "assay-drift"},
+              {"version", 1},
+              {"mechanism", spec.room->name},
+              {"form", spec.form->name},
+              {"tile", spec.form->tiles[static_cast<std::size_t>(spec.tile)]},
+              {"precision", name_of(spec.precision)},
+              {"site_formats", std::move(formats)},
+              {"style", name_of(spec.inputs.style)},
+              {"seed", spec.inputs.seed},
+              {"tokens", drift.tokens},
+              {"segment", spec.segment},
+              {"reference",
+               {{"proven_off", drift.proven_off},
+                {"proven_tokens", drift.proven_tokens},
+                {"estimated_off", drift.reference_off}}},
+              {"memory", std::move(memory)},
+              {"sequences", drift.sequences},
+              {"series", std::move(series)},
+              {"first_past_budget", json_of(drift.first_past)},
+              {"first_segment_past_budget", json_of(drift.first_past_in_segment)},
+              {"worst_sigmas", drift.worst_sigmas},
+              {"overflows_at", std::move(overflow)},
+              {"prefix_error", drift.prefix_error},
+              {"unrounded_error", drift.unrounded_error},
+              {"sites", std::move(sites)},
+              {"verdict", verdict_of(drift)},
+              {"command", command}}
              .dump(2, ' ', true) +
          '\n';
 }

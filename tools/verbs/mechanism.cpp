@@ -25,8 +25,6 @@ namespace assay {
 namespace mechanism_verb {
 namespace {
 
-using Record = nlohmann::ordered_json;
-
 struct Flags {
   std::string file, other, output = "-", shape = "1,40,2,8,6", style{name_of(Style::normal)};
   Tracing tracing;
@@ -70,16 +68,16 @@ int run_check(const Flags& flags, Console& console) {
   std::vector<language::Law> laws;
   const CaseResult measured = attempt([&] { laws = language::laws_of(room); });
   if (flags.json) {
-    Record list = Record::array();
+    Json list = Json::array();
     for (const language::Law& law : laws)
       list.push_back({{"law", law.name}, {"sentence", law.sentence}, {"holds", law.holds}, {"error", law.error}});
-    console.out << Record{{"format", "assay-mechanism-check"},
-                          {"version", 1},
-                          {"name", mechanism.program.name},
-                          {"digest", mechanism.program.digest()},
-                          {"nodes", nodes_of(mechanism.program)},
-                          {"gradient_nodes", nodes_of(mechanism.gradient)},
-                          {"laws", std::move(list)}}
+    console.out << Json{{"format", "assay-mechanism-check"},
+                        {"version", 1},
+                        {"name", mechanism.program.name},
+                        {"digest", mechanism.program.digest()},
+                        {"nodes", nodes_of(mechanism.program)},
+                        {"gradient_nodes", nodes_of(mechanism.gradient)},
+                        {"laws", std::move(list)}}
                        .dump(2)
                 << '\n';
     return exit_passed;
@@ -150,7 +148,7 @@ int run_equal(const Flags& flags, Console& console) {
   for (const language::Distance& d : found)
     worst = std::max(worst, outcome_of(d)), width = std::max(width, d.tensor.size());
   if (flags.json) {
-    Record list = Record::array();
+    Json list = Json::array();
     for (const language::Distance& d : found)
       list.push_back({{"tensor", d.tensor},
                       {"outcome", outcome_of(d) == Outcome::equal ? "equal"
@@ -158,10 +156,10 @@ int run_equal(const Flags& flags, Console& console) {
                                                                   : "not proven"},
                       {"bound", d.bound},
                       {"largest", d.largest}});
-    console.out << Record{{"format", "assay-mechanism-equal"},
-                          {"version", 1},
-                          {"equal", worst == Outcome::equal},
-                          {"tensors", std::move(list)}}
+    console.out << Json{{"format", "assay-mechanism-equal"},
+                        {"version", 1},
+                        {"equal", worst == Outcome::equal},
+                        {"tensors", std::move(list)}}
                        .dump(2)
                 << '\n';
     return worst == Outcome::equal ? exit_passed : exit_failed;
