@@ -16,8 +16,8 @@
 #include "tools/bench/bench_rooms.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/cases/check_costs.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/print/table.hpp"
-#include "tools/verbs/command.hpp"
 
 namespace assay {
 namespace bench_verb {
@@ -384,8 +384,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace bench_verb
 
-namespace commands {
-extern const Command bench = {"bench", "measure what certified answers and emulated kernels cost", bench_verb::add};
-}
+const Command commands::bench = {"bench", "measure what certified answers and emulated kernels cost", bench_verb::add};
 
 }  // namespace assay

@@ -5,9 +5,9 @@
 
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/pages/calibration.hpp"
 #include "tools/run/device.hpp"
-#include "tools/verbs/command.hpp"
 #include "tools/verbs/merge.hpp"
 
 namespace assay {
@@ -97,9 +97,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace calibrate_verb
 
-namespace commands {
-extern const Command calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room",
-                                  calibrate_verb::add};
-}
+const Command commands::calibrate = {"calibrate", "sigma against the errors of healthy kernels of every room",
+                                     calibrate_verb::add};
 
 }  // namespace assay

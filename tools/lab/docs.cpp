@@ -16,10 +16,10 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/check_costs.hpp"
 #include "tools/cases/golden.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/pages/arguments_page.hpp"
 #include "tools/pages/docs_kernels.hpp"
 #include "tools/pages/suite_page.hpp"
-#include "tools/verbs/command.hpp"
 
 namespace assay {
 namespace docs_verb {
@@ -181,8 +181,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace docs_verb
 
-namespace commands {
-extern const Command docs = {"docs", "write the page of every mechanism, and that of all kernels", docs_verb::add};
-}
+const Command commands::docs = {"docs", "write the page of every mechanism, and that of all kernels", docs_verb::add};
 
 }  // namespace assay

@@ -36,9 +36,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace emit_verb
 
-namespace commands {
-extern const Command emit = {"emit", "write a program as one source: C++ for the host, CUDA for a device",
-                             emit_verb::add};
-}
+const Command commands::emit = {"emit", "write a program as one source: C++ for the host, CUDA for a device",
+                                emit_verb::add};
 
 }  // namespace assay

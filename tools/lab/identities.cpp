@@ -13,8 +13,8 @@
 #include "language/room.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/print/table.hpp"
-#include "tools/verbs/command.hpp"
 
 namespace assay {
 namespace identities_verb {
@@ -149,9 +149,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace identities_verb
 
-namespace commands {
-extern const Command identities = {"identities", "measure the identities and limits of every mechanism",
-                                   identities_verb::add};
-}
+const Command commands::identities = {"identities", "measure the identities and limits of every mechanism",
+                                      identities_verb::add};
 
 }  // namespace assay

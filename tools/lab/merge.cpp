@@ -94,9 +94,7 @@ std::function<int(Console&)> add(CLI::App& app) { return add_merge(app, "mutants
 }  // namespace
 }  // namespace merge_of_lab_verb
 
-namespace commands {
-extern const Command merge_of_lab = {"merge", "put the shares of mutants or calibrate together",
-                                     merge_of_lab_verb::add};
-}
+const Command commands::merge_of_lab = {"merge", "put the shares of mutants or calibrate together",
+                                        merge_of_lab_verb::add};
 
 }  // namespace assay

@@ -10,10 +10,10 @@
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/lab/kill_plot.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/pages/detection_page.hpp"
 #include "tools/print/table.hpp"
 #include "tools/run/device.hpp"
-#include "tools/verbs/command.hpp"
 #include "tools/verbs/merge.hpp"
 #include "tools/verbs/plot_file.hpp"
 
@@ -145,9 +145,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace mutants_verb
 
-namespace commands {
-extern const Command mutants = {"mutants", "kill table: planted faults against the judge and the rules others use",
-                                mutants_verb::add};
-}
+const Command commands::mutants = {"mutants", "kill table: planted faults against the judge and the rules others use",
+                                   mutants_verb::add};
 
 }  // namespace assay

@@ -7,8 +7,8 @@
 #include "files/did_you_mean.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
+#include "tools/lab/lab.hpp"
 #include "tools/print/html_page.hpp"
-#include "tools/verbs/command.hpp"
 #include "tools/verbs/plot_file.hpp"
 
 namespace assay {
@@ -113,9 +113,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace paper_verb
 
-namespace commands {
-extern const Command paper = {"paper", "tables of the papers that need no training, ours beside theirs",
-                              paper_verb::add};
-}
+const Command commands::paper = {"paper", "tables of the papers that need no training, ours beside theirs",
+                                 paper_verb::add};
 
 }  // namespace assay

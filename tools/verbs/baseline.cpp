@@ -289,9 +289,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace baseline_verb
 
-namespace commands {
-extern const Command baseline = {"baseline", "keep a kernel's errors, and fail where they have grown",
-                                 baseline_verb::add};
-}
+const Command commands::baseline = {"baseline", "keep a kernel's errors, and fail where they have grown",
+                                    baseline_verb::add};
 
 }  // namespace assay

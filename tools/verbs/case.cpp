@@ -111,9 +111,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace case_verb
 
-namespace commands {
 // `case` is a word of the language.
-extern const Command make_case = {"case", "write a seeded problem as a safetensors file", case_verb::add};
-}  // namespace commands
+const Command commands::make_case = {"case", "write a seeded problem as a safetensors file", case_verb::add};
 
 }  // namespace assay

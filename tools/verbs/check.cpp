@@ -129,8 +129,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace check_verb
 
-namespace commands {
-extern const Command check = {"check", "judge a kernel's output on a case", check_verb::add};
-}
+const Command commands::check = {"check", "judge a kernel's output on a case", check_verb::add};
 
 }  // namespace assay

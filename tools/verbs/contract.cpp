@@ -148,8 +148,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace contract_verb
 
-namespace commands {
-const Command contract = {"contract", "infer which contract a kernel keeps from what it answered", contract_verb::add};
-}
+const Command commands::contract = {"contract", "infer which contract a kernel keeps from what it answered",
+                                    contract_verb::add};
 
 }  // namespace assay

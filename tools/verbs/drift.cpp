@@ -458,9 +458,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace drift_verb
 
-namespace commands {
-extern const Command drift = {"drift", "follow a recurrence's error along a long sequence and say where it comes from",
-                              drift_verb::add};
-}
+const Command commands::drift = {
+    "drift", "follow a recurrence's error along a long sequence and say where it comes from", drift_verb::add};
 
 }  // namespace assay

@@ -130,8 +130,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace fixtures_verb
 
-namespace commands {
-extern const Command fixtures = {"fixtures", "write or verify the golden files", fixtures_verb::add};
-}
+const Command commands::fixtures = {"fixtures", "write or verify the golden files", fixtures_verb::add};
 
 }  // namespace assay

@@ -171,8 +171,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace list_verb
 
-namespace commands {
-extern const Command list = {"list", "list mechanisms, forms, tiers, precisions, styles and contracts", list_verb::add};
-}
+const Command commands::list = {"list", "list mechanisms, forms, tiers, precisions, styles and contracts",
+                                list_verb::add};
 
 }  // namespace assay

@@ -219,9 +219,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace mechanism_verb
 
-namespace commands {
-const Command mechanism = {"mechanism", "check, export and compare mechanisms that you write yourself",
-                           mechanism_verb::add};
-}
+const Command commands::mechanism = {"mechanism", "check, export and compare mechanisms that you write yourself",
+                                     mechanism_verb::add};
 
 }  // namespace assay

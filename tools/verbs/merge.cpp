@@ -139,9 +139,7 @@ std::function<int(Console&)> add(CLI::App& app) { return add_merge(app, "report"
 }  // namespace
 }  // namespace merge_verb
 
-namespace commands {
-extern const Command merge = {"merge", "put the shares of a run together, as one process would have made it",
-                              merge_verb::add};
-}
+const Command commands::merge = {"merge", "put the shares of a run together, as one process would have made it",
+                                 merge_verb::add};
 
 }  // namespace assay

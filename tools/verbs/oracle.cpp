@@ -114,8 +114,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace oracle_verb
 
-namespace commands {
-extern const Command oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", oracle_verb::add};
-}
+const Command commands::oracle = {"oracle", "answer the cases of a JSON or safetensors file exactly", oracle_verb::add};
 
 }  // namespace assay

@@ -468,8 +468,7 @@ std::string print(const Report& report, RowsFormat format, bool rows, bool colou
   return print(page, report.rows, format);
 }
 
-namespace commands {
-extern const Command report = {"report", "judge every mechanism x form x precision on seeded inputs", report_verb::add};
-}
+const Command commands::report = {"report", "judge every mechanism x form x precision on seeded inputs",
+                                  report_verb::add};
 
 }  // namespace assay

@@ -1,12 +1,10 @@
 #pragma once
 // The main report: every mechanism, form and precision on seeded inputs, against the oracle.
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "judge/contract/contract.hpp"

@@ -511,8 +511,6 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace suite_verb
 
-namespace commands {
-extern const Command suite = {"suite", "run a kernel on the eight cases that together show most", suite_verb::add};
-}
+const Command commands::suite = {"suite", "run a kernel on the eight cases that together show most", suite_verb::add};
 
 }  // namespace assay
