@@ -31,7 +31,7 @@ Dyadic dyadic(const arf_t x) {
 Ball Ball::parse(std::string_view text) {
   if (const auto special = parse_nonfinite(text)) return {*special};
   // Refuses what is no number; the exponents it accepts are within arb's.
-  parse_decimal(text, 1, std::numeric_limits<long>::min());
+  read_decimal(text);
   Ball x;
   const std::string copy(text);
   require(arb_set_str(x.x_, copy.c_str(), BallPrecision::bits()) == 0, "'", text, "' is not a number");

@@ -93,16 +93,15 @@ std::string format_decimal(const Dyadic& x, int digits) {
   return (x.mantissa < 0 ? "-" : "") + text;
 }
 
-Dyadic parse_decimal(std::string_view text, int bits, long lowest) {
+Decimal read_decimal(std::string_view text) {
   constexpr long largest_exponent = 100'000'000;
   const auto refuse = [&](const char* why) { throw InputError("'" + std::string(text) + "' is not a number: " + why); };
 
   std::string_view rest = text;
-  const bool negative = rest.starts_with('-');
-  if (negative || rest.starts_with('+')) rest.remove_prefix(1);
+  Decimal x;
+  x.is_negative = rest.starts_with('-');
+  if (x.is_negative || rest.starts_with('+')) rest.remove_prefix(1);
 
-  std::string digits;
-  long ten = 0;
   bool any = false, point = false;
   for (; !rest.empty(); rest.remove_prefix(1)) {
     const char c = rest.front();
@@ -111,8 +110,8 @@ Dyadic parse_decimal(std::string_view text, int bits, long lowest) {
     } else if (c >= '0' && c <= '9') {
       any = true;
       // A leading zero would make cpp_int read octal.
-      if (c != '0' || !digits.empty()) digits += c;
-      if (point) --ten;
+      if (c != '0' || !x.digits.empty()) x.digits += c;
+      if (point) --x.ten;
     } else {
       break;
     }
@@ -126,19 +125,23 @@ Dyadic parse_decimal(std::string_view text, int bits, long lowest) {
     if (error == std::errc::invalid_argument) refuse("no digits in the exponent");
     if (error != std::errc() || written < -largest_exponent || written > largest_exponent)
       refuse("exponent beyond 100 million");
-    ten += written;
+    x.ten += written;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }
   if (!rest.empty()) refuse("unexpected characters");
-  if (digits.empty()) return {};
+  return x;
+}
 
+Dyadic parse_decimal(std::string_view text, int bits, long lowest) {
+  const auto [is_negative, digits, ten] = read_decimal(text);
+  if (digits.empty()) return {};
   const cpp_int number(digits);
   auto top = static_cast<long>(std::floor(log2_below(number, 0, ten)));
   for (;; ++top) {
     const long last = std::max(top - bits + 1, lowest);
     const cpp_int mantissa = nearest_integer(number, ten - last, ten);
     if (mantissa == 0 || static_cast<int>(msb(mantissa)) < bits)
-      return {negative ? cpp_int(-mantissa) : mantissa, last};
+      return {is_negative ? cpp_int(-mantissa) : mantissa, last};
   }
 }
 

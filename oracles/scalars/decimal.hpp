@@ -17,9 +17,19 @@ struct Dyadic {
 /// 0.
 std::string format_decimal(const Dyadic& x, int digits);
 
-/// The number nearest to `text` among those of at most `bits` bits whose last bit is not below 2^`lowest`. Accepts
-/// an optional sign, digits with an optional point, and an optional exponent up to 100 million in size.
+/// The number digits * 10^ten, with a sign; no leading zeros, and no digits at all of zero.
+struct Decimal {
+  bool is_negative = false;
+  std::string digits;
+  long ten = 0;
+};
+
+/// Accepts an optional sign, digits with an optional point, and an optional exponent up to 100 million in size.
 /// Throws InputError on anything else, "inf" and "nan" included.
+Decimal read_decimal(std::string_view text);
+
+/// The number nearest to `text` among those of at most `bits` bits whose last bit is not below 2^`lowest`. Throws as
+/// read_decimal does.
 Dyadic parse_decimal(std::string_view text, int bits, long lowest);
 
 /// The double that "inf", "+inf", "-inf" or "nan" stands for.

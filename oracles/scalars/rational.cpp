@@ -48,21 +48,11 @@ Rational::Rational(double x) {
 
 Rational Rational::parse(std::string_view text) {
   if (const auto special = parse_nonfinite(text)) return {*special};
-  // Reads what the other scalars read; its digits, however many, are then taken as they stand.
-  parse_decimal(text, 1, std::numeric_limits<long>::min());
-  const std::size_t e = text.find_first_of("eE");
-  std::string digits(text.substr(0, e));
-  long ten = e == std::string_view::npos ? 0 : std::stol(std::string(text.substr(e + 1)));
+  const auto [is_negative, digits, ten] = read_decimal(text);
+  if (digits.empty()) return {0.0};
   require(std::abs(ten) <= 4000, "exact: '", text, "' has an exponent beyond 4000");
-  if (const std::size_t point = digits.find('.'); point != std::string::npos) {
-    ten -= static_cast<long>(digits.size() - point - 1);
-    digits.erase(point, 1);
-  }
-  const bool negative = digits.starts_with('-');
-  if (negative || digits.starts_with('+')) digits.erase(0, 1);
-  const std::size_t first = digits.find_first_not_of('0');  // a leading zero would read as octal
-  const cpp_int mantissa(first == std::string::npos ? "0" : digits.substr(first));
-  return Rational(cpp_rational((negative ? cpp_rational(-mantissa) : cpp_rational(mantissa)) * power_of_ten(ten)));
+  const cpp_int mantissa(digits);
+  return Rational(cpp_rational((is_negative ? cpp_rational(-mantissa) : cpp_rational(mantissa)) * power_of_ten(ten)));
 }
 
 Rational& Rational::operator/=(const Rational& b) {

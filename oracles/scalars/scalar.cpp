@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "reference/core/parse_number.hpp"
+
 namespace assay {
 namespace {
 
@@ -38,6 +40,7 @@ std::string format(const S& x, int digits) {
 
 double ScalarTraits<double>::parse(std::string_view text) {
   if (const auto special = parse_nonfinite(text)) return *special;
+  if (const auto x = parse_number<double>(text); x && *x != 0 && std::isfinite(*x)) return *x;
   constexpr int lowest = -1074;
   const Dyadic x = parse_decimal(text, std::numeric_limits<double>::digits, lowest);
   return std::ldexp(static_cast<double>(x.mantissa), static_cast<int>(x.exponent));
@@ -50,9 +53,9 @@ std::string ScalarTraits<W2>::format(const W2& x, int digits) { return assay::fo
 template <class S>
 S MultiprecisionTraits<S>::parse(std::string_view text) {
   if (const auto special = parse_nonfinite(text)) return S(*special);
-  // No lowest bit: the exponents that the parser accepts are far inside the range.
-  const Dyadic x = parse_decimal(text, std::numeric_limits<S>::digits, std::numeric_limits<long>::min());
-  return ldexp(S(x.mantissa), static_cast<int>(x.exponent));
+  // MPFR reads to the nearest number. The exponents that we accept are far inside its range.
+  const bool is_zero = read_decimal(text).digits.empty();
+  return is_zero ? S() : S(std::string(text));
 }
 template <class S>
 std::string MultiprecisionTraits<S>::format(const S& x, int digits) {
