@@ -36,6 +36,7 @@ class Walk {
 
   /// The block, or nothing where the step has no such form.
   std::shared_ptr<const Block> made() && {
+    known_[state_] = Form{true, constant("1", columns_), {}};
     const std::optional<Form> form = of(body_.results[index(state_)]);
     if (!form || !form->has_rows || form->terms.size() > 1) return nullptr;
     std::vector<int> results = {form->a ? *form->a : constant("0", columns_)};
@@ -149,7 +150,7 @@ class Walk {
 
   std::optional<Form> of(int v) {
     if (const auto known = known_.find(v); known != known_.end()) return known->second;
-    return known_[v] = v == state_ ? Form{true, constant("1", columns_), {}} : made_of(*body_.node(v));
+    return known_[v] = made_of(*body_.node(v));
   }
 
   std::optional<Form> made_of(const Node& node) {
