@@ -37,7 +37,7 @@ class Walk {
   /// The block, or nothing where the step has no such form.
   std::shared_ptr<const Block> made() && {
     known_[state_] = Form{true, constant("1", columns_), {}};
-    const std::optional<Form> form = of(body_.results[index(state_)]);
+    const std::optional<Form>& form = of(body_.results[index(state_)]);
     if (!form || !form->has_rows || form->terms.size() > 1) return nullptr;
     std::vector<int> results = {form->a ? *form->a : constant("0", columns_)};
     for (const Term& term : form->terms) results.insert(results.end(), {term.b, term.u, term.w});
@@ -148,7 +148,7 @@ class Walk {
     return std::nullopt;
   }
 
-  std::optional<Form> of(int v) {
+  const std::optional<Form>& of(int v) {
     if (const auto known = known_.find(v); known != known_.end()) return known->second;
     return known_[v] = made_of(*body_.node(v));
   }
@@ -158,7 +158,7 @@ class Walk {
     const bool both = node.args.size() == 2 && first && moves_[index(node.args[1])] != 0;
     const int moved = node.args[first ? 0 : 1];
     if (moves_[index(moved)] == 0) return std::nullopt;  // chosen by a condition
-    const std::optional<Form> form = of(moved);
+    const std::optional<Form>& form = of(moved);
     if (!form) return form;
     switch (node.op) {
       case Op::add:
