@@ -1,6 +1,6 @@
 # Writes OUT: the programs of SOURCE as texts of C++, by folder and name.
-file(GLOB files ${SOURCE}/mechanisms/json/*.json ${SOURCE}/arguments/programs/json/*.json ${SOURCE}/judge/contract/*.json
-  ${SOURCE}/tools/cases/*.json)
+file(GLOB files ${SOURCE}/mechanisms/json/*.json ${SOURCE}/mechanisms/forms/json/*.json
+  ${SOURCE}/arguments/programs/json/*.json ${SOURCE}/judge/contract/*.json ${SOURCE}/tools/cases/*.json)
 list(SORT files)
 set(text "#include \"arguments/programs/library.hpp\"\nnamespace assay::arguments {\nconst Embedded embedded[] = {\n")
 foreach(file IN LISTS files)

@@ -280,11 +280,19 @@ GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& 
 
 /// The recurrent form; null where a form or a tile is named, for then that one is meant. It must have the sites, too,
 /// of a contract that is not the precision's own.
-const KernelForm* CaseTrial::second_form() const {
-  if (!standard_.form.empty() || !standard_.tile.empty()) return nullptr;
-  const KernelForm* form = recurrent_form(file_.problem.mechanism);
-  const bool fits = form != nullptr && form != kernel_.form && contract_.obstacle(form->sites).empty();
-  return fits ? form : nullptr;
+/// Forms of other algorithms than the one that a kernel is judged by unless its user names a form.
+std::vector<OtherForm> CaseTrial::other_forms() const {
+  if (!standard_.form.empty() || !standard_.tile.empty()) return {};
+  std::vector<OtherForm> forms;
+  if (const KernelForm* form = recurrent_form(file_.problem.mechanism); form != nullptr && form != kernel_.form)
+    forms.push_back({{std::shared_ptr<const void>(), form}, "token by token"});
+  if (decides() == Decides::model)
+    for (auto& form : chunk_forms(file_.problem)) {
+      const std::string tokens(form->tiles.front());
+      forms.push_back({std::move(form), text("in chunks of ", tokens, " by the inverse"), false});
+    }
+  std::erase_if(forms, [&](const OtherForm& other) { return !contract_.obstacle(other.form->sites).empty(); });
+  return forms;
 }
 
 Trial CaseTrial::trial_of(const GivenAnswer& got) const {
@@ -299,7 +307,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .detects = standard_.detects,
           .stored = got.stored,
           .strict_dtypes = standard_.strict_dtypes,
-          .second = second_form(),
+          .others = other_forms(),
           .both = standard_.both,
           .is_sample = file_.parts.has_value(),
           .cache = cache_,

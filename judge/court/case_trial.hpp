@@ -86,7 +86,7 @@ class CaseTrial {
  private:
   void choose_form();
   void prove_form();
-  const KernelForm* second_form() const;
+  std::vector<OtherForm> other_forms() const;
   Trial trial_of(const GivenAnswer& got) const;
   ReportRow common_row(const std::string& command) const;
 

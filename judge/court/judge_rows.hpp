@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,13 @@ using Phase = std::function<void(std::string_view what, std::size_t done, std::s
 /// Whether a tensor is one of those that are asked for; null: all are.
 using Wanted = std::function<bool(const std::string& tensor)>;
 
+/// A form of another healthy algorithm, which an answer may come from; `how` tells it from the trial's own.
+struct OtherForm {
+  std::shared_ptr<const KernelForm> form;
+  std::string how;
+  bool is_named = true;  ///< whether --form knows it
+};
+
 /// A kernel and what it is judged against. Copies differ where they are told to: another kernel, one tile shape.
 struct Trial {
   const Room& room;
@@ -35,7 +43,7 @@ struct Trial {
   bool detects = false;         ///< whether rows say what the problem could have shown
   std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
   bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
-  const KernelForm* second = nullptr;         ///< another form that an answer may come from, each tensor from either
+  std::vector<OtherForm> others = {};         ///< each tensor may come from any of these, too
   bool both = false;                          ///< whether the contract is asked whatever the model says
   bool is_sample = false;                     ///< whether the problem's sequences are parts of a larger case
   Phase phase = {};                           ///< hears what is being done

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "arguments/programs/library.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/forms/sequential.hpp"
 #include "language/answers/answer.hpp"
@@ -180,6 +181,27 @@ std::shared_ptr<const KernelForm> own_form(const std::string& mechanism) {
 Mechanism with_factors_marked(const Mechanism& program) {
   return Mechanism(language::with_operands_marked(program.program, what_is_read),
                    language::with_operands_marked(program.gradient, what_is_read));
+}
+
+std::vector<std::shared_ptr<const KernelForm>> chunk_forms(const Problem& problem) {
+  constexpr std::size_t most_numbers = std::size_t{1} << 18;
+  const std::string& mechanism = problem.mechanism;
+  std::size_t numbers = 0;
+  for (const auto& [name, array] : problem.inputs) numbers += array.data.size();
+  std::vector<std::shared_ptr<const KernelForm>> forms;
+  for (const char* length : {"", "-chunk-32", "-chunk-64"}) {
+    const std::string name = mechanism + "_chunks" + length;
+    const language::Program *form = arguments::find_mechanism_program(name),
+                            *program = arguments::find_mechanism_program(mechanism);
+    if (form == nullptr || numbers > most_numbers) break;
+    const bool takes_all =
+        std::ranges::all_of(problem.inputs, [&](const auto& x) { return form->input(x.first) != nullptr; });
+    if (!takes_all || &arguments::mechanism_program(mechanism, problem.params) != program) break;
+    forms.push_back(kernel_of(entry_of(name, mechanism, [&] {
+      return std::pair(std::make_shared<const Mechanism>(*program), std::make_shared<const Mechanism>(*form));
+    })));
+  }
+  return forms;
 }
 
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/kernel_room.hpp"
 #include "language/answers/posed.hpp"
@@ -25,6 +26,11 @@ std::shared_ptr<const KernelForm> program_form(const std::string& file, const st
 std::shared_ptr<const KernelForm> own_form(const std::string& mechanism);
 /// The same as a program, and what flows back rounded where a product reads it, no more.
 language::Mechanism with_factors_marked(const language::Mechanism& program);
+
+/// Algorithms that others publish for the recurrence of a room, in chunks of 16, 32 and 64 tokens with the inverse of a
+/// triangle (mechanisms/forms). None where none is known for the problem's mechanism and settings, or where the problem
+/// is so large that they would take minutes.
+std::vector<std::shared_ptr<const KernelForm>> chunk_forms(const Problem& problem);
 
 /// The answer of an algorithm of the program that rounds where `form` has marks: at the policy's sites `op`, all other
 /// arithmetic, `out` and `final`, as it leaves, and the marks.

@@ -22,17 +22,17 @@ Verdict beside_contract(const Judgement& model, const Verdict* contract) {
   return model.verdict == Verdict::fail && open ? Verdict::undecided : model.verdict;
 }
 
-Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,
+Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const FormAllows& other_form,
              const Allows& other_contract) {
   if (decides == Decides::contract) return Basis::contract;
   if (contract == nullptr || passes(model.verdict)) return Basis::model;
   // The draws do not know every way to sum, and small elements behind a closed gate show it.
+  const double margin = model.verdict == Verdict::fail ? wide_margin : 1;
   const bool kept = contract->verdict == Verdict::pass;
-  if (model.verdict == Verdict::fail) return kept && contract->excess <= wide_margin ? Basis::contract : Basis::model;
-  if (kept) return Basis::contract;
+  if (kept && (margin == 1 || contract->excess <= margin)) return Basis::contract;
   if (model.verdict == Verdict::vacuous) return Basis::model;  // what no algorithm answers no contract explains
-  if (second_form()) return Basis::second_form;
-  return other_contract() ? Basis::other_contract : Basis::model;
+  if (!kept && other_form(margin)) return Basis::other_form;
+  return model.verdict != Verdict::fail && other_contract() ? Basis::other_contract : Basis::model;
 }
 
 }  // namespace assay

@@ -11,7 +11,7 @@ namespace assay {
 enum class Decides { model, contract };
 
 /// The evidence that a verdict rests on, in the order in which it is asked.
-enum class Basis { model, contract, second_form, other_contract };
+enum class Basis { model, contract, other_form, other_contract };
 
 /// A kernel that leaves half of all of a contract's limits unused, those of root mean squares and of sums over slices
 /// among them, keeps it by a wide margin.
@@ -29,13 +29,15 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
 /// roundings overflow, so do others'.
 Verdict beside_contract(const Judgement& model, const Verdict* contract);
 
-/// Whether evidence that costs runs of a kernel lets the tensor pass. It is called at most once, and only if it counts.
+/// Whether evidence that costs runs of a kernel lets the tensor pass, forms where it uses at most such a part of their
+/// limits. It is called at most once, and only if it counts.
 using Allows = std::function<bool()>;
+using FormAllows = std::function<bool(double margin)>;
 
 /// The evidence that the verdict of a tensor rests on. `contract` is what the kernel's own contract says, or null where
-/// it was not asked or no kernel takes the case; `second_form` and `other_contract` ask the same contract in the other
-/// form, and other contracts with a name.
-Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const Allows& second_form,
+/// it was not asked or no kernel takes the case; `other_form` and `other_contract` ask the same contract in the forms
+/// of other algorithms, and other contracts with a name.
+Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const FormAllows& other_form,
              const Allows& other_contract);
 
 }  // namespace assay

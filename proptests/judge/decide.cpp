@@ -91,15 +91,15 @@ TEST(Decide, rests_on_what_the_table_says) {
     contract.excess = row.value("excess", 0.0);
     int asked = 0;
     const auto says = [&](const char* name) {
-      return [&asked, answer = row.at(name).get<bool>()] {
+      return [&asked, answer = row.at(name).get<bool>()](auto... /*margin*/) {
         ++asked;
         return answer;
       };
     };
     const Basis basis =
         decide(row.at("decides").get<std::string>() == "model" ? Decides::model : Decides::contract, model,
-               row.contains("contract") ? &contract : nullptr, says("second form"), says("other contract"));
-    constexpr std::string_view bases[] = {"model", "contract", "second form", "other contract"};
+               row.contains("contract") ? &contract : nullptr, says("other form"), says("other contract"));
+    constexpr std::string_view bases[] = {"model", "contract", "other form", "other contract"};
     EXPECT_EQ(bases[static_cast<std::size_t>(basis)], row.at("rests on").get<std::string>()) << row;
     EXPECT_EQ(asked, row.at("asked").get<int>()) << row;
   }

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "judge/court/judge_answer.hpp"
 #include "judge/forms/sequential.hpp"
+#include "judge/programs/program_form.hpp"
 #include "judge/sigma/cumulated_gates.hpp"
 #include "judge/sigma/expected.hpp"
 #include "oracles/scalars/emulated.hpp"
@@ -58,6 +60,37 @@ TEST(Recurrent, its_own_runs_pass) {
           judged += expect_no_alarm(judged_tensors(expectation, got), spec.repro());
         }
   EXPECT_GT(judged, 4 * sampled.taken());
+}
+
+/// Where the state cancels what is written, a right kernel that inverts the triangles of its chunks errs more than
+/// those that solve; it passes, and does not with the sign of a gradient turned.
+TEST(ChunkForms, explain_what_no_solve_errs_by) {
+  for (const CaseSpec& spec : {CaseSpec{"deltanet", {1, 64, 1, 0, 2, 5, 0}, Format::fp32, Style::dyadic, 3, {}},
+                               {"kda", {1, 128, 2, 0, 1, 1, 0}, Format::fp32, Style::predicted_values, 0, {}}}) {
+    const Problem problem = find_room(spec.mechanism)->make(spec);
+    const auto forms = chunk_forms(problem);
+    ASSERT_EQ(forms.size(), 3U) << spec.repro();
+    Answer got = forms[1]->run(problem, KernelUnderTest{forms[1].get(), Format::fp32, 0, 1}.policy(), 0);
+    const Judged right = judge(problem, got, {.precision = "fp32"});
+    EXPECT_EQ(right.verdict, Verdict::pass) << spec.repro();
+    EXPECT_TRUE(std::ranges::any_of(right.rows, [](const ReportRow& row) {
+      return row.evidence.ends_with(" by the inverse");
+    })) << spec.repro();
+    for (double& x : got.gradients.at("v").data) x = -x;
+    EXPECT_EQ(judge(problem, got, {.precision = "fp32"}).verdict, Verdict::fail) << spec.repro();
+  }
+}
+
+TEST(ChunkForms, are_of_problems_that_they_compute) {
+  const auto forms_of = [](const char* name, int tokens, Params params = {}) {
+    const Problem problem =
+        find_room(name)->make({name, {1, tokens, 2, 0, 32, 32, 0}, Format::bf16, Style::normal, 1, std::move(params)});
+    return chunk_forms(problem).size();
+  };
+  EXPECT_EQ(forms_of("gated_deltanet", 65), 3U);
+  EXPECT_EQ(forms_of("gated_deltanet", 65, {{"error", std::string("undecayed")}}), 0U);
+  EXPECT_EQ(forms_of("kda", 4096), 0U);
+  EXPECT_EQ(forms_of("gla", 65), 0U);
 }
 
 Contract with_states_in(Format state) {
