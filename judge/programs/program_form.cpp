@@ -140,8 +140,8 @@ std::shared_ptr<const Entry> entry_of(const std::string& file, const std::string
                    true,
                    [](const Problem&) { return std::string(); },
                    {entry.get(), [](const void* own, const Problem& problem, const Policy& policy, int) {
-                      const auto& [program, form] = static_cast<const Entry*>(own)->mechanisms;
-                      return run_as_form(*program, *form, problem, policy);
+                      const auto& [ours, theirs] = static_cast<const Entry*>(own)->mechanisms;
+                      return run_as_form(*ours, *theirs, problem, policy);
                     }}});
     return entry;
   });

@@ -46,8 +46,8 @@ class Walk {
 
  private:
   static std::vector<Type> types_of(const Block& body) {
-    std::vector<Type> types;
-    for (int v = 0; v < values_of(body); ++v) types.push_back(body.types(v).front());
+    std::vector<Type> types(index(values_of(body)));
+    for (int v = 0; v < values_of(body); ++v) types[index(v)] = body.types(v).front();
     return types;
   }
 
