@@ -3,7 +3,7 @@ from chunks import RSQRT, STATE, before, unit_lower_inverse
 
 
 @mechanism(q="N {chunk} K", k="N {chunk} K", v="N {chunk} V", beta="N {chunk}", initial_state=STATE, scale=RSQRT)
-def deltanet_chunks(q, k, v, beta, initial_state, scale, chunk=16):
+def deltanet_chunks(q, k, v, beta, initial_state, scale, chunk=(16, 32, 64)):
     """The delta rule in chunks: T = (1 + tril(beta k k^T, -1))^-1, W = T beta k, U = T beta v, S <- S + k^T (U - W S).
 
     Every operand of a product is rounded, the state that is carried is not, as flash-linear-attention's kernels have it.

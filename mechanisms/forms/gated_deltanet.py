@@ -5,7 +5,7 @@ from chunks import RSQRT, STATE, before, unit_lower_inverse
 @mechanism(
     q="N {chunk} K", k="N {chunk} K", v="N {chunk} V", beta="N {chunk}", log_decay="N {chunk}", initial_state=STATE, scale=RSQRT
 )
-def gated_deltanet_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=16):
+def gated_deltanet_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=(16, 32, 64)):
     """The gated delta rule in chunks: c = cumsum(log_decay), weights e^{c_r - c_s}, the old state decayed by e^c.
 
     Every operand of a product is rounded, the state that is carried is not, as flash-linear-attention's kernels have it.

@@ -5,7 +5,7 @@ from chunks import RSQRT, STATE, before, unit_lower_inverse
 @mechanism(
     q="N {chunk} K", k="N {chunk} K", v="N {chunk} V", beta="N {chunk}", log_decay="N {chunk} K", initial_state=STATE, scale=RSQRT
 )
-def kda_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=16):
+def kda_chunks(q, k, v, beta, log_decay, initial_state, scale, chunk=(16, 32, 64)):
     """Kimi delta attention in chunks: a decay for every channel, so that keys carry e^c and e^-c.
 
     Every operand of a product is rounded, the state that is carried is not.
