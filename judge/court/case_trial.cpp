@@ -278,9 +278,8 @@ GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& 
   return given;
 }
 
-/// The recurrent form; null where a form or a tile is named, for then that one is meant. It must have the sites, too,
-/// of a contract that is not the precision's own.
-/// Forms of other algorithms than the one that a kernel is judged by unless its user names a form.
+/// The forms of other algorithms; none where a form or a tile is named, for then that one is meant. They must have the
+/// sites, too, of a contract that is not the precision's own.
 std::vector<OtherForm> CaseTrial::other_forms() const {
   if (!standard_.form.empty() || !standard_.tile.empty()) return {};
   std::vector<OtherForm> forms;
@@ -307,7 +306,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .detects = standard_.detects,
           .stored = got.stored,
           .strict_dtypes = standard_.strict_dtypes,
-          .others = other_forms(),
+          .others = [this] { return other_forms(); },
           .both = standard_.both,
           .is_sample = file_.parts.has_value(),
           .cache = cache_,

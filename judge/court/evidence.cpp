@@ -42,7 +42,7 @@ Weighed weighed_of(const Judgement& j, double factor = 1) {
 /// The same trial under that kernel's contract.
 Trial under(const Trial& trial, const KernelUnderTest& kernel) {
   Trial other = trial;
-  other.kernel = kernel, other.others.clear();
+  other.kernel = kernel, other.others = {};
   other.detects = false;
   return other;
 }
@@ -57,9 +57,9 @@ double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {
 /// form is not known may be of any. Each is run when it is first asked for. Refers to what it is made of.
 class OtherForms {
  public:
-  OtherForms(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got)
-      : trial_(trial), got_(got), answered_(flat(got)) {
-    if (trial.kernel.form == nullptr) return;
+  OtherForms(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered)
+      : trial_(trial), got_(got), answered_(answered) {
+    if (trial.others == nullptr || trial.kernel.form == nullptr) return;
     for (const ReportRow& row : rows) {
       // A row that no form allows needs no other form.
       if (row.judgement.verdict != Verdict::fail || (trial.strict_dtypes && !row.stored.empty())) continue;
@@ -71,8 +71,9 @@ class OtherForms {
   /// The row of that tensor in the first form in which it passes by such a part of its limits; or null.
   const ReportRow* passing(const std::string& tensor, double margin = 1) {
     if (!rejected_.contains(tensor)) return nullptr;
-    for (std::size_t n = 0; n < trial_.others.size(); ++n) {
-      if (n == judged_.size()) judged_.push_back(judged_by(trial_.others[n]));
+    if (!forms_) forms_ = trial_.others();
+    for (std::size_t n = 0; n < forms_->size(); ++n) {
+      if (n == judged_.size()) judged_.push_back(judged_by((*forms_)[n]));
       for (ReportRow& row : judged_[n])
         if (row.tensor == tensor && passes_by(row, margin)) return &row;
     }
@@ -93,9 +94,9 @@ class OtherForms {
     other.kernel.form = form.form.get(), other.kernel.tile = 0;
     other.tiles.clear(), other.phase = {};
     ReportRow row = blank_;
-    const std::string first = text("--form ", row.form, ' '), own = text("--form ", form.form->name, ' ');
+    const std::string first = text("--form ", row.form, ' ');
     if (const std::size_t at = row.command.find(first); at != std::string::npos && form.is_named)
-      row.command.replace(at, first.size(), own);
+      row.command.replace(at, first.size(), text("--form ", form.form->name, ' '));
     row.form = form.form->name;
     try {
       const std::set<std::string> near = near_to(emulated(other));
@@ -123,9 +124,10 @@ class OtherForms {
 
   const Trial& trial_;
   const Answer& got_;
-  const Arrays answered_;
+  const Arrays& answered_;  // the same, flat
   ReportRow blank_;
   std::set<std::string> rejected_;
+  std::optional<std::vector<OtherForm>> forms_;
   std::vector<std::vector<ReportRow>> judged_;  // by form
 };
 
@@ -493,16 +495,16 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   }
 }
 
-void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, Decides decides,
-               const PassingRow& passing, const ByContract& by_contract) {
-  const Arrays answered = flat(got);
+/// `answered`: as `got`, flat.
+void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered,
+               Decides decides, const PassingRow& passing, const ByContract& by_contract) {
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
   if (trial.phase) trial.phase("judging", 0, 0);
   ByModel by_model(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
   if (by_contract) ask_besides(trial, model, by_model, rows, by_contract);
-  OtherForms forms(trial, rows, got);
+  OtherForms forms(trial, rows, got, answered);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
       weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
@@ -517,9 +519,12 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
                                      OtherContracts& others) {
   const bool by_model = decides == Decides::model;
   std::vector<ReportRow> rows = by_model ? blank_rows(trial, row, wanted) : judge_rows(trial, row, got, wanted);
-  if (OtherForms forms(trial, rows, got); decides == Decides::contract)
+  const Arrays answered = flat(got);
+  if (!by_model) {
+    OtherForms forms(trial, rows, got, answered);
     for (ReportRow& judged : rows)
       if (const ReportRow* allowed = forms.passing(judged.tensor)) judged = *allowed;
+  }
   const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
     for (const Contract* contract : others.known(trial, trial.kernel.precision))
       for (const ReportRow& found : others.rows(*contract, trial, row, got, wanted))
@@ -529,8 +534,8 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
   ByContract asked;
   if (by_model && trial.kernel.form != nullptr)
     asked = [&] { return judge_rows(under(trial, trial.kernel), row, got, wanted); };
-  weigh_all(trial, rows, got, decides, passing, asked);
-  if (decides == Decides::contract) say_who_allows(rows, passing);
+  weigh_all(trial, rows, got, answered, decides, passing, asked);
+  if (!by_model) say_who_allows(rows, passing);
   return rows;
 }
 

@@ -41,15 +41,15 @@ struct Trial {
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
   std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
   bool detects = false;         ///< whether rows say what the problem could have shown
-  std::map<std::string, Format> stored = {};  ///< dtypes of the answer's tensors, as far as they are known
-  bool strict_dtypes = false;                 ///< whether one that is narrower than the contract's fails
-  std::vector<OtherForm> others = {};         ///< each tensor may come from any of these, too
-  bool both = false;                          ///< whether the contract is asked whatever the model says
-  bool is_sample = false;                     ///< whether the problem's sequences are parts of a larger case
-  Phase phase = {};                           ///< hears what is being done
-  Cache* cache = nullptr;                     ///< where what is learnt is kept, or null
-  std::string digest = {};                    ///< of `problem`, if there is a cache
-  std::string unfit = {};                     ///< of a kernel without a form: why there is none
+  std::map<std::string, Format> stored = {};            ///< dtypes of the answer's tensors, as far as they are known
+  bool strict_dtypes = false;                           ///< whether one that is narrower than the contract's fails
+  std::function<std::vector<OtherForm>()> others = {};  ///< each tensor may come from any of these, too; null: none
+  bool both = false;                                    ///< whether the contract is asked whatever the model says
+  bool is_sample = false;                               ///< whether the problem's sequences are parts of a larger case
+  Phase phase = {};                                     ///< hears what is being done
+  Cache* cache = nullptr;                               ///< where what is learnt is kept, or null
+  std::string digest = {};                              ///< of `problem`, if there is a cache
+  std::string unfit = {};                               ///< of a kernel without a form: why there is none
 };
 
 /// The expectations of the kernel in each of the tile shapes that count, before anything is known of an answer: a

@@ -186,17 +186,18 @@ Mechanism with_factors_marked(const Mechanism& program) {
 std::vector<std::shared_ptr<const KernelForm>> chunk_forms(const Problem& problem) {
   constexpr std::size_t most_numbers = std::size_t{1} << 18;
   const std::string& mechanism = problem.mechanism;
+  const language::Program *program = arguments::find_mechanism_program(mechanism),
+                          *shortest = arguments::find_mechanism_program(mechanism + "_chunks");
+  if (program == nullptr || shortest == nullptr) return {};
   std::size_t numbers = 0;
-  for (const auto& [name, array] : problem.inputs) numbers += array.data.size();
+  bool takes_all = &arguments::mechanism_program(mechanism, problem.params) == program;
+  for (const auto& [name, array] : problem.inputs)
+    numbers += array.data.size(), takes_all = takes_all && shortest->input(name) != nullptr;
+  if (!takes_all || numbers > most_numbers) return {};
   std::vector<std::shared_ptr<const KernelForm>> forms;
   for (const char* length : {"", "-chunk-32", "-chunk-64"}) {
     const std::string name = mechanism + "_chunks" + length;
-    const language::Program *form = arguments::find_mechanism_program(name),
-                            *program = arguments::find_mechanism_program(mechanism);
-    if (form == nullptr || numbers > most_numbers) break;
-    const bool takes_all =
-        std::ranges::all_of(problem.inputs, [&](const auto& x) { return form->input(x.first) != nullptr; });
-    if (!takes_all || &arguments::mechanism_program(mechanism, problem.params) != program) break;
+    const language::Program* form = arguments::find_mechanism_program(name);
     forms.push_back(kernel_of(entry_of(name, mechanism, [&] {
       return std::pair(std::make_shared<const Mechanism>(*program), std::make_shared<const Mechanism>(*form));
     })));
