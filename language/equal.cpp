@@ -183,7 +183,8 @@ std::vector<Distance> distances(const Oracle& truth, const Mechanism& program, c
 
 Outcome outcome_of(const Distance& d) {
   if (d.differs) return Outcome::different;
-  return d.bound <= word_target * d.largest || d.bound == 0 ? Outcome::equal : Outcome::unknown;
+  // Underflows count as nothing in a tensor of zeros.
+  return d.bound <= word_target * std::max(d.largest, 0x1p-900) ? Outcome::equal : Outcome::unknown;
 }
 
 std::string words_of(const Distance& d) {

@@ -58,14 +58,10 @@ const Program* find_mechanism_program(std::string_view mechanism) {
   return entry == nullptr ? nullptr : &read(*entry);
 }
 
-const Program& mechanism_program(std::string_view mechanism, const Params& params) {
+const Program* find_mechanism_program(std::string_view mechanism, const Params& params) {
   const Program* plain = find_mechanism_program(mechanism);
-  require(plain != nullptr, "no program is called ", mechanism);
+  if (plain == nullptr) return nullptr;
   const std::string prefix = std::string(mechanism) + '-';
-  std::string wanted;
-  for (const auto& [name, setting] : plain->settings)
-    if (const auto param = params.find(name); param != params.end())
-      wanted += (wanted.empty() ? "" : ", ") + name + " = " + word_of(param->second);
   for (const Embedded& entry : all()) {
     const std::string_view name = entry.name;
     if (entry.folder != std::string_view("mechanisms") || (name != mechanism && !name.starts_with(prefix))) continue;
@@ -76,8 +72,19 @@ const Program& mechanism_program(std::string_view mechanism, const Params& param
       agrees = agrees && spelled(value) ==
                              (param == params.end() ? spelled(plain->settings.at(setting)) : word_of(param->second));
     }
-    if (agrees) return program;
+    if (agrees) return &program;
   }
+  return nullptr;
+}
+
+const Program& mechanism_program(std::string_view mechanism, const Params& params) {
+  if (const Program* program = find_mechanism_program(mechanism, params)) return *program;
+  const Program* plain = find_mechanism_program(mechanism);
+  require(plain != nullptr, "no program is called ", mechanism);
+  std::string wanted;
+  for (const auto& [name, setting] : plain->settings)
+    if (const auto param = params.find(name); param != params.end())
+      wanted += (wanted.empty() ? "" : ", ") + name + " = " + word_of(param->second);
   throw Refusal(Status::domain, -1, text(mechanism, ": no program with ", wanted));
 }
 

@@ -43,8 +43,9 @@ class PlantedPart {
 /// The program of that mechanism in mechanisms/json; null if there is none.
 const language::Program* find_mechanism_program(std::string_view mechanism);
 
-/// The program for the settings that `params` say and the defaults of the others. Throws Refusal (DOMAIN) if those were
-/// not traced.
+/// The program for the settings that `params` say and the defaults of the others; null if those were not traced.
+const language::Program* find_mechanism_program(std::string_view mechanism, const Params& params);
+/// The same, or throws Refusal (DOMAIN).
 const language::Program& mechanism_program(std::string_view mechanism, const Params& params);
 
 }  // namespace assay::arguments

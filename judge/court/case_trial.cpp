@@ -286,10 +286,7 @@ std::vector<OtherForm> CaseTrial::other_forms() const {
   if (const KernelForm* form = recurrent_form(file_.problem.mechanism); form != nullptr && form != kernel_.form)
     forms.push_back({{std::shared_ptr<const void>(), form}, "token by token"});
   if (decides() == Decides::model)
-    for (auto& form : chunk_forms(file_.problem)) {
-      const std::string tokens(form->tiles.front());
-      forms.push_back({std::move(form), text("in chunks of ", tokens, " by the inverse"), false});
-    }
+    for (auto& [form, how] : published_forms(file_.problem)) forms.push_back({std::move(form), std::move(how), false});
   std::erase_if(forms, [&](const OtherForm& other) { return !contract_.obstacle(other.form->sites).empty(); });
   return forms;
 }

@@ -183,25 +183,51 @@ Mechanism with_factors_marked(const Mechanism& program) {
                    language::with_operands_marked(program.gradient, what_is_read));
 }
 
-std::vector<std::shared_ptr<const KernelForm>> chunk_forms(const Problem& problem) {
-  constexpr std::size_t most_numbers = std::size_t{1} << 18;
-  const std::string& mechanism = problem.mechanism;
-  const language::Program *program = arguments::find_mechanism_program(mechanism),
-                          *shortest = arguments::find_mechanism_program(mechanism + "_chunks");
-  if (program == nullptr || shortest == nullptr) return {};
-  std::size_t numbers = 0;
-  bool takes_all = &arguments::mechanism_program(mechanism, problem.params) == program;
+namespace {
+
+/// Whether the form has all that the problem says, and is of the program for these settings.
+bool computes(const language::Program& form, const language::Program& program, const Problem& problem) {
   for (const auto& [name, array] : problem.inputs)
-    numbers += array.data.size(), takes_all = takes_all && shortest->input(name) != nullptr;
-  if (!takes_all || numbers > most_numbers) return {};
-  std::vector<std::shared_ptr<const KernelForm>> forms;
-  for (const char* length : {"", "-chunk-32", "-chunk-64"}) {
-    const std::string name = mechanism + "_chunks" + length;
-    const language::Program* form = arguments::find_mechanism_program(name);
-    forms.push_back(kernel_of(entry_of(name, mechanism, [&] {
-      return std::pair(std::make_shared<const Mechanism>(*program), std::make_shared<const Mechanism>(*form));
-    })));
+    if (form.input(name) == nullptr) return false;
+  const language::Program& plain = *arguments::find_mechanism_program(problem.mechanism);
+  return std::ranges::all_of(program.settings, [&](const auto& setting) {
+    return form.settings.contains(setting.first) ||
+           language::spelled(setting.second, "") == language::spelled(plain.settings.at(setting.first), "");
+  });
+}
+
+}  // namespace
+
+std::vector<PublishedForm> published_forms(const Problem& problem) {
+  constexpr std::size_t most_work = std::size_t{1} << 24;
+  const std::string& mechanism = problem.mechanism;
+  const language::Program* program = arguments::find_mechanism_program(mechanism, problem.params);
+  const auto k = problem.inputs.find("k");
+  if (program == nullptr || k == problem.inputs.end()) return {};
+  std::size_t numbers = 0;
+  for (const auto& [name, array] : problem.inputs) numbers += array.data.size();
+  const std::vector<int>& keys = k->second.shape;
+  const auto channels = static_cast<std::size_t>(keys.back()), tokens = static_cast<std::size_t>(keys.end()[-2]);
+  std::vector<PublishedForm> forms;
+  const auto add = [&](const language::Program* form, std::size_t per_number, std::string how) {
+    if (form == nullptr || numbers * per_number > most_work || !computes(*form, *program, problem)) return;
+    std::string name = form->name;
+    for (const auto& [setting, value] : form->settings) name += text('-', setting, '-', language::spelled(value, ""));
+    const auto make = [&] {
+      const Mechanism own(*program), other(*form);
+      return std::pair(std::make_shared<const Mechanism>(own),
+                       std::make_shared<const Mechanism>(form == program ? with_factors_marked(own) : other));
+    };
+    forms.push_back({kernel_of(entry_of(name, mechanism, make)), std::move(how)});
+  };
+  for (const long length : {16L, 32L, 64L}) {
+    Params params = problem.params;
+    params["chunk"] = length;
+    add(arguments::find_mechanism_program(mechanism + "_chunks", params), static_cast<std::size_t>(length),
+        text("in chunks of ", length, " by the inverse"));
   }
+  add(arguments::find_mechanism_program(mechanism + "_moments", problem.params), tokens, "by moments");
+  if (recurrent_form(mechanism) == nullptr) add(program, tokens * channels, "as its equations are written");
   return forms;
 }
 

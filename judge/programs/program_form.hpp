@@ -27,10 +27,15 @@ std::shared_ptr<const KernelForm> own_form(const std::string& mechanism);
 /// The same as a program, and what flows back rounded where a product reads it, no more.
 language::Mechanism with_factors_marked(const language::Mechanism& program);
 
-/// Algorithms that others publish for the recurrence of a room, in chunks of 16, 32 and 64 tokens with the inverse of a
-/// triangle (mechanisms/forms). None where none is known for the problem's mechanism and settings, or where the problem
-/// is so large that they would take minutes.
-std::vector<std::shared_ptr<const KernelForm>> chunk_forms(const Problem& problem);
+/// A healthy algorithm beside the tile program's; `how` tells which.
+struct PublishedForm {
+  std::shared_ptr<const KernelForm> form;
+  std::string how;
+};
+
+/// Algorithms that others publish for a room (mechanisms/forms), and its equations as they are written where it has no
+/// recurrence. None where none is known for the problem's mechanism and settings, and none that would take minutes.
+std::vector<PublishedForm> published_forms(const Problem& problem);
 
 /// The answer of an algorithm of the program that rounds where `form` has marks: at the policy's sites `op`, all other
 /// arithmetic, `out` and `final`, as it leaves, and the marks.

@@ -46,12 +46,6 @@ TEST(Inputs, PhiloxGivesTheKnownAnswersOfRandom123) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Inputs, Fnv1aGivesItsPublishedValues) {
-  EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325);
-  EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8c);
-  EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8);
-}
-
 TEST(Inputs, StreamCountsElementsUnderTheKeyOfItsSeed) {
   const std::uint64_t seed = 0x0123456789abcdef, name = fnv1a("k"), index = 0xfedcba9876543210;
   const auto words =
@@ -108,14 +102,6 @@ TEST(Inputs, Sha256OfDoublesIsThatOfTheirBytes) {
 
 // ---- the words of a case
 
-TEST(Inputs, StylesAreFoundByName) {
-  for (const Style style : all_styles) {
-    EXPECT_EQ(style_from(name_of(style)), style);
-    EXPECT_FALSE(summary_of(style).empty());
-  }
-  for (const char* none : {"norma", ""}) EXPECT_EQ(style_from(none), std::nullopt);
-}
-
 TEST(Inputs, ShapesAreReadAndPrinted) {
   const Shape plain{.batch = 2, .seq_len = 128, .heads = 4, .key_dim = 64, .value_dim = 32};
   EXPECT_EQ(shape_from("2,128,4,64,32"), plain);
@@ -127,11 +113,6 @@ TEST(Inputs, ShapesAreReadAndPrinted) {
   EXPECT_EQ(grouped.queries(), 16);
   const Json misspelled = test_table("core/inputs.json").at("misspelled shapes");
   for (const std::string bad : misspelled) EXPECT_THROW(shape_from(bad), InputError) << bad;
-}
-
-TEST(Inputs, ParamsAreFlags) {
-  EXPECT_EQ(flags_of({{"causal", true}, {"window", 16L}, {"bandwidth", std::string("0.5")}}),
-            " --param bandwidth=0.5 --param causal=true --param window=16");
 }
 
 // ---- cases

@@ -64,13 +64,13 @@ TEST(Recurrent, its_own_runs_pass) {
 
 /// Where the state cancels what is written, a right kernel that inverts the triangles of its chunks errs more than
 /// those that solve; it passes, and does not with the sign of a gradient turned.
-TEST(ChunkForms, explain_what_no_solve_errs_by) {
+TEST(PublishedForms, explain_what_no_solve_errs_by) {
   for (const CaseSpec& spec : {CaseSpec{"deltanet", {1, 64, 1, 0, 2, 5, 0}, Format::fp32, Style::dyadic, 3, {}},
                                {"kda", {1, 128, 2, 0, 1, 1, 0}, Format::fp32, Style::predicted_values, 0, {}}}) {
     const Problem problem = find_room(spec.mechanism)->make(spec);
-    const auto forms = chunk_forms(problem);
+    const auto forms = published_forms(problem);
     ASSERT_EQ(forms.size(), 3U) << spec.repro();
-    Answer got = forms[1]->run(problem, KernelUnderTest{forms[1].get(), Format::fp32, 0, 1}.policy(), 0);
+    Answer got = forms[1].form->run(problem, KernelUnderTest{forms[1].form.get(), Format::fp32, 0, 1}.policy(), 0);
     const Judged right = judge(problem, got, {.precision = "fp32"});
     EXPECT_EQ(right.verdict, Verdict::pass) << spec.repro();
     EXPECT_TRUE(std::ranges::any_of(right.rows, [](const ReportRow& row) {
@@ -81,14 +81,16 @@ TEST(ChunkForms, explain_what_no_solve_errs_by) {
   }
 }
 
-TEST(ChunkForms, are_of_problems_that_they_compute) {
+TEST(PublishedForms, are_of_problems_that_they_compute) {
   const auto count = [](const char* name, int tokens, Params params = {}) {
     const CaseSpec spec{name, {1, tokens, 2, 0, 32, 32, 0}, Format::bf16, Style::normal, 1, std::move(params)};
-    return chunk_forms(find_room(name)->make(spec)).size();
+    return published_forms(find_room(name)->make(spec)).size();
   };
-  EXPECT_EQ(count("gated_deltanet", 65), 3U);
-  EXPECT_EQ(count("gated_deltanet", 65, {{"error", std::string("undecayed")}}) + count("kda", 4096) + count("gla", 9),
-            0U);
+  for (const char* name : {"gated_deltanet", "comba", "falcon1", "falcon2_lite"}) EXPECT_EQ(count(name, 65), 3U);
+  EXPECT_EQ(count("gated_deltanet", 65, {{"error", std::string("undecayed")}}), 3U);
+  EXPECT_EQ(count("parallax", 33), 2U);
+  EXPECT_EQ(count("lla", 9), 1U);
+  EXPECT_EQ(count("falcon1", 65, {{"alignment", std::string("same_step")}}) + count("kda", 4096) + count("gla", 9), 0U);
 }
 
 Contract with_states_in(Format state) {
