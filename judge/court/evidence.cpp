@@ -39,12 +39,22 @@ Weighed weighed_of(const Judgement& j, double factor = 1) {
   return {j.verdict, j.excess * factor, with_advice(j).reason};
 }
 
+/// The reason of a tensor of which no kernel of the contract answers numbers; `reason` names one that is none.
+std::string unseen_by_overflow(const std::string& reason, const std::string& contract) {
+  return text("nothing to see: ", reason, "; the roundings of contract ", contract,
+              " overflow, too: the case's numbers are too large for it");
+}
+
 /// The same trial under that kernel's contract.
 Trial under(const Trial& trial, const KernelUnderTest& kernel) {
   Trial other = trial;
   other.kernel = kernel, other.others = {};
   other.detects = false;
   return other;
+}
+
+bool is_finite(const std::vector<double>& x) {
+  return std::all_of(x.begin(), x.end(), [](double one) { return std::isfinite(one); });
 }
 
 double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {
@@ -82,7 +92,13 @@ class OtherForms {
 
  private:
   /// Where zero is as near as the answer by the form's own limits (UNSEEN), the closer ones may still tell them apart.
+  /// An answer that overflows passes unseen where the form's runs do.
   bool passes_by(ReportRow& row, double margin) const {
+    if (row.judgement.verdict == Verdict::unsupported && !is_finite(answered_.at(row.tensor).data)) {
+      row.judgement.verdict = Verdict::unseen;
+      row.judgement.reason = unseen_by_overflow("the answer has numbers that are none", row.contract);
+      return true;
+    }
     if (margin == 1 || row.expected == nullptr) return row.judgement.verdict == Verdict::pass;
     if (judge(with_limits(*row.expected, margin), answered_.at(row.tensor).data).verdict != Verdict::pass) return false;
     row.judgement.verdict = Verdict::pass, row.judgement.reason.clear();
@@ -117,7 +133,8 @@ class OtherForms {
     for (const auto& [name, truth] : trial_.oracle.tensors)
       for (const auto& [tensor, values] : run)
         if (tensor == name && rejected_.contains(name) &&
-            rms_between(answered_.at(name).data, truth) <= farthest * rms_between(values, truth))
+            (is_finite(values) ? rms_between(answered_.at(name).data, truth) <= farthest * rms_between(values, truth)
+                               : !is_finite(answered_.at(name).data)))
           near.insert(name);
     return near;
   }
@@ -447,10 +464,10 @@ void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const
                    const std::vector<double>& got) {
   row.judgement = with_advice(j);
   row.judgement.verdict = beside_contract(j, row.by_contract ? &row.by_contract->verdict : nullptr);
-  if (row.judgement.verdict != j.verdict)
-    row.judgement.reason += j.not_finite ? text("; the roundings of contract ", row.contract,
-                                                " overflow, too: the case's numbers are too large for it")
-                                         : text("; contract ", row.contract, " allows it: --contract ", row.contract);
+  if (row.judgement.verdict == Verdict::unseen && j.not_finite)
+    row.judgement.reason = unseen_by_overflow(j.reason, row.contract);
+  else if (row.judgement.verdict != j.verdict)
+    row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
   row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = expected.draws, row.stall = 0;
   row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
   if (row.judgement.verdict == Verdict::fail)

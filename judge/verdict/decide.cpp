@@ -17,9 +17,9 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
 }
 
 Verdict beside_contract(const Judgement& model, const Verdict* contract) {
-  const bool open =
-      contract != nullptr && (*contract == Verdict::pass || (*contract == Verdict::unsupported && model.not_finite));
-  return model.verdict == Verdict::fail && open ? Verdict::undecided : model.verdict;
+  if (contract == nullptr || model.verdict != Verdict::fail) return model.verdict;
+  if (*contract == Verdict::unsupported && model.not_finite) return Verdict::unseen;
+  return *contract == Verdict::pass ? Verdict::undecided : Verdict::fail;
 }
 
 Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const FormAllows& other_form,

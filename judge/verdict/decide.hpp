@@ -26,7 +26,7 @@ Judgement by_closer_limits(const Judgement& contract, const Expected* of_contrac
 
 /// The model's verdict on an answer of which the contract says that; null: nothing. A kernel that keeps the contract is
 /// correct, however little of it the model knows: FAIL would say that none answers so. And where the contract's own
-/// roundings overflow, so do others'.
+/// roundings overflow, so do others', and nothing can be seen.
 Verdict beside_contract(const Judgement& model, const Verdict* contract);
 
 /// Whether evidence that costs runs of a kernel lets the tensor pass, forms where it uses at most such a part of their
