@@ -63,8 +63,9 @@ double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {
   return std::sqrt(sum / static_cast<double>(x.size()));
 }
 
-/// The rows of Trial::others for those tensors that the contract rejects in the tile program's form: a kernel whose
-/// form is not known may be of any. Each is run when it is first asked for. Refers to what it is made of.
+/// The rows of Trial::others for those tensors that do not keep the contract by a wide margin in the tile program's
+/// form: a kernel whose form is not known may be of any. Each is run when it is first asked for. Refers to what it is
+/// made of.
 class OtherForms {
  public:
   OtherForms(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered)
@@ -72,37 +73,37 @@ class OtherForms {
     if (trial.others == nullptr || trial.kernel.form == nullptr) return;
     for (const ReportRow& row : rows) {
       // A row that no form allows needs no other form.
-      if (row.judgement.verdict != Verdict::fail || (trial.strict_dtypes && !row.stored.empty())) continue;
+      const bool kept = row.judgement.verdict != Verdict::fail && row.judgement.excess <= wide_margin;
+      if (kept || (trial.strict_dtypes && !row.stored.empty())) continue;
       rejected_.insert(row.tensor), blank_ = row;
     }
     blank_.by_model.reset(), blank_.by_contract.reset(), blank_.evidence.clear(), blank_.detects.reset();
   }
 
-  /// The row of that tensor in the first form in which it passes by such a part of its limits; or null.
+  /// The row of that tensor in the first form of which it keeps such a part of the limits; or null.
   const ReportRow* passing(const std::string& tensor, double margin = 1) {
     if (!rejected_.contains(tensor)) return nullptr;
     if (!forms_) forms_ = trial_.others();
     for (std::size_t n = 0; n < forms_->size(); ++n) {
       if (n == judged_.size()) judged_.push_back(judged_by((*forms_)[n]));
       for (ReportRow& row : judged_[n])
-        if (row.tensor == tensor && passes_by(row, margin)) return &row;
+        if (row.tensor == tensor && keeps(row, margin)) return &row;
     }
     return nullptr;
   }
 
  private:
-  /// Where zero is as near as the answer by the form's own limits (UNSEEN), the closer ones may still tell them apart.
-  /// An answer that overflows passes unseen where the form's runs do.
-  bool passes_by(ReportRow& row, double margin) const {
-    if (row.judgement.verdict == Verdict::unsupported && !is_finite(answered_.at(row.tensor).data)) {
+  /// Whether the answer is within such a part of the form's limits. One that overflows passes unseen where the form's
+  /// runs do.
+  bool keeps(ReportRow& row, double margin) const {
+    const std::vector<double>& got = answered_.at(row.tensor).data;
+    if (row.judgement.verdict == Verdict::unsupported && !is_finite(got)) {
       row.judgement.verdict = Verdict::unseen;
       row.judgement.reason = unseen_by_overflow("the answer has numbers that are none", row.contract);
       return true;
     }
-    if (margin == 1 || row.expected == nullptr) return row.judgement.verdict == Verdict::pass;
-    if (judge(with_limits(*row.expected, margin), answered_.at(row.tensor).data).verdict != Verdict::pass) return false;
-    row.judgement.verdict = Verdict::pass, row.judgement.reason.clear();
-    return true;
+    return is_within(row.judgement.verdict) &&
+           (margin == 1 || row.expected == nullptr || !rejects(with_limits(*row.expected, margin), got));
   }
 
   std::vector<ReportRow> judged_by(const OtherForm& form) {
@@ -481,10 +482,10 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   const auto [factor, fails] = model_factor(trial.kernel.precision);
   const bool was_asked = row.draws > 0;  // sigma was learnt from draws of the contract
   if (was_asked) row.by_contract = weighed_of(row.judgement);
-  const Judgement by_contract =
-      was_asked && decides == Decides::model
-          ? by_closer_limits(row.judgement, row.expected.get(), j, expected, fails / factor, got)
-          : row.judgement;
+  const auto closer = [&, factor = factor, fails = fails](const ReportRow& judged) {
+    return by_closer_limits(judged.judgement, judged.expected.get(), j, expected, fails / factor, got);
+  };
+  const Judgement by_contract = was_asked && decides == Decides::model ? closer(row) : row.judgement;
   row.by_model = weighed_of(j, factor);
   // Its dtype is refused, whatever it is worth.
   if (decides == Decides::model && trial.strict_dtypes && !row.stored.empty()) return;
@@ -493,7 +494,7 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
       decides, j, was_asked ? &by_contract : nullptr,
       [&](double margin) { return (other = forms.passing(row.tensor, margin)) != nullptr; },
       [&] { return (other = passing(row)) != nullptr; });
-  if (other != nullptr) row.judgement = other->judgement, row.by_contract = weighed_of(other->judgement);
+  if (other != nullptr) row.judgement = closer(*other), row.by_contract = weighed_of(row.judgement);
   switch (basis) {
     case Basis::model:
       return rest_on_model(trial, row, j, expected, got);
@@ -540,7 +541,8 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
   if (!by_model) {
     OtherForms forms(trial, rows, got, answered);
     for (ReportRow& judged : rows)
-      if (const ReportRow* allowed = forms.passing(judged.tensor)) judged = *allowed;
+      if (judged.judgement.verdict == Verdict::fail)
+        if (const ReportRow* allowed = forms.passing(judged.tensor)) judged = *allowed;
   }
   const PassingRow passing = [&](const ReportRow& open) -> const ReportRow* {
     for (const Contract* contract : others.known(trial, trial.kernel.precision))

@@ -42,9 +42,11 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
   if (const std::optional<Expected> terms = others->in_terms(tensor, expected); terms && allows(*terms))
     return leave_open(
         text("in the recurrence itself, but ", excess_by(*terms, got), " times what they do in the terms of its sums"));
-  if (const Expected* one = others->in_one_chunk(tensor); one != nullptr && allows(*one))
+  if (const Expected* one = others->in_one_chunk(tensor); one != nullptr && allows(*one)) {
+    if (Judgement by_one = judge(*one, got); by_one.verdict == Verdict::pass) return by_one;
     return leave_open(text("in chunks of ", usual_chunk, " tokens, but ", excess_by(*one, got),
                            " times what they do where the sequence is one chunk"));
+  }
   if (const Expected* stored = others->in_stored_states(tensor)) {
     const double excess = judge(*stored, got).excess;
     if (excess * factor.passes <= factor.fails)

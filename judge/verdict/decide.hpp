@@ -18,7 +18,7 @@ enum class Basis { model, contract, other_form, other_contract };
 inline constexpr double wide_margin = 0.5;
 
 /// The contract's verdict on an answer that the model leaves open or fails. VACUOUS and UNSEEN are said of the data, by
-/// the contract's limits; by others that the answer has to keep as well it may PASS. Those are the limits beyond which
+/// the contract's limits; others that the answer has to keep as well may show more. Those are the limits beyond which
 /// the model fails, `fails` times as wide as its own, of what it leaves open, and half of the contract's of what it
 /// fails. `of_contract` may be null.
 Judgement by_closer_limits(const Judgement& contract, const Expected* of_contract, const Judgement& model,
@@ -36,7 +36,8 @@ using FormAllows = std::function<bool(double margin)>;
 
 /// The evidence that the verdict of a tensor rests on. `contract` is what the kernel's own contract says, or null where
 /// it was not asked or no kernel takes the case; `other_form` and `other_contract` ask the same contract in the forms
-/// of other algorithms, and other contracts with a name.
+/// of other algorithms, and other contracts with a name. An answer within the contract's limits is a correct kernel's
+/// even if the data show little by them; then the others are asked first.
 Basis decide(Decides decides, const Judgement& model, const Judgement* contract, const FormAllows& other_form,
              const Allows& other_contract);
 

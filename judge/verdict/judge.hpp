@@ -30,6 +30,9 @@ inline constexpr Verdict all_verdicts[] = {Verdict::pass,      Verdict::fail,   
                                            Verdict::undecided, Verdict::unsupported, Verdict::error};
 /// Whether it says nothing against the kernel.
 constexpr bool passes(Verdict verdict) { return verdict == Verdict::pass || verdict == Verdict::unseen; }
+/// Whether the answer is within the limits that it is judged by. VACUOUS and UNSEEN say of the data that others are,
+/// too.
+constexpr bool is_within(Verdict verdict) { return passes(verdict) || verdict == Verdict::vacuous; }
 /// "PASS", "FAIL", ...
 std::string_view name_of(Verdict verdict);
 /// The meaning of a verdict, in a few words.
