@@ -106,6 +106,9 @@ class OtherForms {
            (margin == 1 || row.expected == nullptr || !rejects(with_limits(*row.expected, margin), got));
   }
 
+  static std::string evidence_by(const ReportRow& row, const OtherForm& form) {
+    return text("contract ", row.contract, ", ", form.how);
+  }
   std::vector<ReportRow> judged_by(const OtherForm& form) {
     Trial other = under(trial_, trial_.kernel);
     other.kernel.form = form.form.get(), other.kernel.tile = 0;
@@ -119,10 +122,13 @@ class OtherForms {
       const std::set<std::string> near = near_to(emulated(other));
       if (near.empty()) return {};
       std::vector<ReportRow> rows = judge_rows(other, row, got_, [&](const auto& name) { return near.contains(name); });
-      for (ReportRow& judged : rows) judged.evidence = text("contract ", judged.contract, ", ", form.how);
+      for (ReportRow& judged : rows) judged.evidence = evidence_by(judged, form);
       return rows;
-    } catch (const InputError&) {  // its arithmetic is not defined on these numbers
-      return {};
+    } catch (const InputError&) {  // its arithmetic overflows: infinities have no difference
+      std::vector<ReportRow> rows = blank_rows(other, row, [&](const auto& name) { return rejected_.contains(name); });
+      for (ReportRow& judged : rows)
+        judged.judgement.verdict = Verdict::unsupported, judged.evidence = evidence_by(judged, form);
+      return rows;
     }
   }
 

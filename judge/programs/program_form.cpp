@@ -66,9 +66,9 @@ bool leaves_narrow(const Mechanism& program, const std::string& name) {
 
 }  // namespace
 
-tile::SiteTable sites_of_form(const language::Program& form, const std::string& file) {
+tile::SiteTable sites_of_form(const Mechanism& form, const std::string& file) {
   std::set<std::string> marks;
-  collect(*form.body, marks);
+  collect(*form.program.body, marks), collect(*form.gradient.body, marks);
   tile::SiteTable table(own_sites);
   for (const std::string& mark : marks) {
     const auto groups = site_groups();
@@ -128,7 +128,7 @@ std::shared_ptr<const Entry> entry_of(const std::string& file, const std::string
     entry->mechanisms = make();
     const language::Program& form = entry->mechanisms.second->program;
     entry->summary = "the program " + form.digest();
-    entry->sites = sites_of_form(form, file);
+    entry->sites = sites_of_form(*entry->mechanisms.second, file);
     entry->chunk = chunk_of(form);
     entry->tiles = {entry->chunk};
     entry->kernel = std::make_unique<KernelForm>(
@@ -215,8 +215,10 @@ std::vector<PublishedForm> published_forms(const Problem& problem) {
     for (const auto& [setting, value] : form->settings) name += text('-', setting, '-', language::spelled(value, ""));
     const auto make = [&] {
       const Mechanism own(*program), other(*form);
-      return std::pair(std::make_shared<const Mechanism>(own),
-                       std::make_shared<const Mechanism>(form == program ? with_factors_marked(own) : other));
+      return std::pair(
+          std::make_shared<const Mechanism>(own),
+          std::make_shared<const Mechanism>(form == program ? with_factors_marked(own)
+                                                            : Mechanism(*form, with_factors_marked(other).gradient)));
     };
     forms.push_back({kernel_of(entry_of(name, mechanism, make)), std::move(how)});
   };

@@ -42,7 +42,7 @@ std::vector<PublishedForm> published_forms(const Problem& problem);
 Answer run_as_form(const language::Mechanism& program, const language::Mechanism& form, const Problem& problem,
                    const Policy& policy);
 /// Those sites; `file` names the form in messages.
-tile::SiteTable sites_of_form(const language::Program& form, const std::string& file);
+tile::SiteTable sites_of_form(const language::Mechanism& form, const std::string& file);
 
 /// Throws InputError unless enclosures prove that form and mechanism answer the problem alike, whose truth is known.
 void require_equal(const KernelForm& form, const Problem& problem, const Oracle& truth, int threads);

@@ -36,10 +36,10 @@ std::vector<HealthyAnswer> program_answers(const Problem& problem, const std::ve
   const auto add = [&](const std::string& variant, const language::Mechanism& form, const Policy& policy) {
     if (asks_for(wanted, variant)) list.push_back({variant, flat(run_as_form(*program, form, problem, policy))});
   };
-  add("token by token", *program, policy_for(sites_of_form(program->program, problem.mechanism), precision));
+  add("token by token", *program, policy_for(sites_of_form(*program, problem.mechanism), precision));
   if (precision != Format::fp32 && precision != Format::fp64) {  // operands have fewer digits than sums
     const language::Mechanism marked = with_factors_marked(*program);
-    add("operands rounded", marked, policy_for(sites_of_form(marked.program, problem.mechanism), precision));
+    add("operands rounded", marked, policy_for(sites_of_form(marked, problem.mechanism), precision));
   }
   for (const std::string& file : forms) {
     const auto form = program_form(file, problem.mechanism);
