@@ -11,8 +11,8 @@ namespace assay {
 class OtherAlgorithms;
 
 /// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between, and where
-/// other algorithms do as much in that tensor as the answer does; PASS where draws with the sequence as one chunk let it.
-/// `others` may be null.
+/// other algorithms do as much in that tensor as the answer does; PASS where draws with the sequence as one chunk let
+/// it. `others` may be null.
 Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
                          OtherAlgorithms* others = nullptr, const std::string& tensor = {}, bool has_contracts = true);
 
