@@ -86,29 +86,20 @@ class OtherForms {
     if (!forms_) forms_ = trial_.others();
     for (std::size_t n = 0; n < forms_->size(); ++n) {
       if (n == judged_.size()) judged_.push_back(judged_by((*forms_)[n]));
-      for (ReportRow& row : judged_[n])
+      for (const ReportRow& row : judged_[n])
         if (row.tensor == tensor && keeps(row, margin)) return &row;
     }
     return nullptr;
   }
 
  private:
-  /// Whether the answer is within such a part of the form's limits. One that overflows passes unseen where the form's
-  /// runs do.
-  bool keeps(ReportRow& row, double margin) const {
-    const std::vector<double>& got = answered_.at(row.tensor).data;
-    if (row.judgement.verdict == Verdict::unsupported && !is_finite(got)) {
-      row.judgement.verdict = Verdict::unseen;
-      row.judgement.reason = unseen_by_overflow("the answer has numbers that are none", row.contract);
-      return true;
-    }
+  /// Whether the answer is within such a part of the form's limits.
+  bool keeps(const ReportRow& row, double margin) const {
     return is_within(row.judgement.verdict) &&
-           (margin == 1 || row.expected == nullptr || !rejects(with_limits(*row.expected, margin), got));
+           (margin == 1 || row.expected == nullptr ||
+            !rejects(with_limits(*row.expected, margin), answered_.at(row.tensor).data));
   }
 
-  static std::string evidence_by(const ReportRow& row, const OtherForm& form) {
-    return text("contract ", row.contract, ", ", form.how);
-  }
   std::vector<ReportRow> judged_by(const OtherForm& form) {
     Trial other = under(trial_, trial_.kernel);
     other.kernel.form = form.form.get(), other.kernel.tile = 0;
@@ -118,18 +109,22 @@ class OtherForms {
     if (const std::size_t at = row.command.find(first); at != std::string::npos && form.is_named)
       row.command.replace(at, first.size(), text("--form ", form.form->name, ' '));
     row.form = form.form->name;
+    std::vector<ReportRow> rows;
     try {
       const std::set<std::string> near = near_to(emulated(other));
       if (near.empty()) return {};
-      std::vector<ReportRow> rows = judge_rows(other, row, got_, [&](const auto& name) { return near.contains(name); });
-      for (ReportRow& judged : rows) judged.evidence = evidence_by(judged, form);
-      return rows;
+      rows = judge_rows(other, row, got_, [&](const auto& name) { return near.contains(name); });
     } catch (const InputError&) {  // its arithmetic overflows: infinities have no difference
-      std::vector<ReportRow> rows = blank_rows(other, row, [&](const auto& name) { return rejected_.contains(name); });
-      for (ReportRow& judged : rows)
-        judged.judgement.verdict = Verdict::unsupported, judged.evidence = evidence_by(judged, form);
-      return rows;
+      rows = blank_rows(other, row, [&](const auto& name) { return rejected_.contains(name); });
+      for (ReportRow& judged : rows) judged.judgement.verdict = Verdict::unsupported;
     }
+    for (ReportRow& judged : rows) {
+      judged.evidence = text("contract ", judged.contract, ", ", form.how);
+      if (judged.judgement.verdict != Verdict::unsupported || is_finite(answered_.at(judged.tensor).data)) continue;
+      judged.judgement.verdict = Verdict::unseen;
+      judged.judgement.reason = unseen_by_overflow("the answer has numbers that are none", judged.contract);
+    }
+    return rows;
   }
 
   /// The rejected tensors that err at all like one run of a form. Limits are below 8 sigmas, and one run's root mean

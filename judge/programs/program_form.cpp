@@ -217,8 +217,9 @@ std::vector<PublishedForm> published_forms(const Problem& problem) {
       const Mechanism own(*program), other(*form);
       return std::pair(
           std::make_shared<const Mechanism>(own),
-          std::make_shared<const Mechanism>(form == program ? with_factors_marked(own)
-                                                            : Mechanism(*form, with_factors_marked(other).gradient)));
+          std::make_shared<const Mechanism>(
+              form == program ? with_factors_marked(own)
+                              : Mechanism(*form, language::with_operands_marked(other.gradient, what_is_read))));
     };
     forms.push_back({kernel_of(entry_of(name, mechanism, make)), std::move(how)});
   };

@@ -2,6 +2,11 @@
 from assay.language import const, cumsum, exp, iota, round, scan, shift, where, zeros
 from common import RAW, RSQRT, STATE, UNLIMITED, gain, visible  # noqa: F401, most are for the forms
 
+FALCON = {
+    "q": "N {chunk} K", "k": "N {chunk} K", "v": "N {chunk} V", "beta": "N {chunk} : gain", "lam": "N {chunk}", "initial_state": STATE,
+    "k_carry": "K = 0", "eps": "param = 0", "decay_floor": RAW, "sequence_start": "bool = true",
+}  # fmt: skip
+
 
 def before(C):
     """[C C]: whether row s of a chunk is before row r."""

@@ -12,13 +12,14 @@ def load(path):
     if not os.path.isfile(path):
         raise MechanismError(f"{path}: there is no such file")
     folder = os.path.dirname(os.path.abspath(path))
-    folders = [folder, os.path.dirname(folder)]
+    above = os.path.dirname(folder)
     spec = importlib.util.spec_from_file_location("assay_user_" + os.path.splitext(os.path.basename(path))[0], path)
     if spec is None:
         raise MechanismError(f"{path}: expected a file of Python, NAME.py")
     module = importlib.util.module_from_spec(spec)
     known = set(sys.modules)
-    sys.path[:0] = folders
+    sys.path.insert(0, folder)
+    sys.path.append(above)  # behind what is installed, which it must not hide
     try:
         spec.loader.exec_module(module)
     except MechanismError as error:
@@ -28,10 +29,12 @@ def load(path):
     except (Exception, SystemExit) as error:
         raise MechanismError(f"{path}: {type(error).__name__}: {error}{place_of(error)}") from None
     finally:
-        for name in folders:
-            sys.path.remove(name)
+        sys.path.remove(folder)
+        sys.path.reverse()
+        sys.path.remove(above)  # the last one
+        sys.path.reverse()
         for name in set(sys.modules) - known:  # another file's folder may have modules of the same names
-            if os.path.dirname(os.path.abspath(getattr(sys.modules[name], "__file__", None) or "")) in folders:
+            if os.path.dirname(os.path.abspath(getattr(sys.modules[name], "__file__", None) or "")) in (folder, above):
                 del sys.modules[name]
     here = lambda m: os.path.abspath(m.function.__code__.co_filename) == os.path.abspath(path)
     found = {m.name: m for m in vars(module).values() if isinstance(m, Mechanism) and here(m)}
