@@ -14,7 +14,7 @@ namespace assay {
 namespace {
 
 /// Of the numbers 1 to 8 in four rows, limits that are 7 and, of the root mean square, 2 times this sigma.
-Expected eight_numbers(double sigma) {
+Expected eight(double sigma) {
   Expected e;
   e.shape = {4, 2}, e.layout = layout_of(e.shape, false);
   for (int i = 1; i <= 8; ++i) e.value.push_back({static_cast<double>(i), 0});
@@ -22,39 +22,34 @@ Expected eight_numbers(double sigma) {
   return e;
 }
 
-/// What the contract says of 1.15 to 8.15 under these sigmas, where the model says that.
-Verdict contract_says(double contract, double model, Verdict by_model) {
-  const Expected expected = eight_numbers(contract);
+/// What the contract of this sigma says of 1.15 to 8.15, where the model says that.
+Verdict contract_says(double contract, const Expected& model, Verdict by_model) {
+  const Expected expected = eight(contract);
   std::vector<double> got;
   for (const HiLo& x : expected.value) got.push_back(x.hi + 0.15);
   Judgement j;
   j.verdict = by_model;
-  return by_closer_limits(judge(expected, got), &expected, j, eight_numbers(model), 2.5, got).verdict;
+  return by_closer_limits(judge(expected, got), &expected, j, model, 2.5, got).verdict;
 }
 
 TEST(Decide, calls_data_vacuous_that_no_evidence_sees) {
   // Exchanged columns and a last row that repeats are off by 1, root mean square: within its limit, 2 sigma.
-  EXPECT_EQ(contract_says(1, 0.05, Verdict::pass), Verdict::vacuous);
-  EXPECT_EQ(contract_says(1, 0.05, Verdict::undecided), Verdict::pass);    // 20 of the model's sigma
-  EXPECT_EQ(contract_says(1, 0.5, Verdict::undecided), Verdict::vacuous);  // 2 of them, and 5 are left open
-  EXPECT_EQ(contract_says(0.7, 0.01, Verdict::fail), Verdict::pass);       // beyond half of the contract's limits
-  EXPECT_EQ(contract_says(2, 0.01, Verdict::fail), Verdict::vacuous);      // within half of them
-  EXPECT_EQ(contract_says(9, 0.05, Verdict::undecided), Verdict::pass);    // zeros keep the contract, too
-  EXPECT_EQ(contract_says(9, 0.01, Verdict::fail), Verdict::unseen);
+  EXPECT_EQ(contract_says(1, eight(0.05), Verdict::pass), Verdict::vacuous);
+  EXPECT_EQ(contract_says(1, eight(0.05), Verdict::undecided), Verdict::pass);    // 20 of the model's sigma
+  EXPECT_EQ(contract_says(1, eight(0.5), Verdict::undecided), Verdict::vacuous);  // 2 of them, and 5 are left open
+  EXPECT_EQ(contract_says(0.7, eight(0.01), Verdict::fail), Verdict::pass);     // beyond half of the contract's limits
+  EXPECT_EQ(contract_says(2, eight(0.01), Verdict::fail), Verdict::vacuous);    // within half of them
+  EXPECT_EQ(contract_says(9, eight(0.05), Verdict::undecided), Verdict::pass);  // zeros keep the contract, too
+  EXPECT_EQ(contract_says(9, eight(0.01), Verdict::fail), Verdict::unseen);
 }
 
 /// Gains are among the limits beyond which the model fails: all errors of 0.15 together are 1.2.
 TEST(Decide, takes_gains_for_limits_like_others) {
-  const Expected contract = eight_numbers(1);
-  std::vector<double> got;
-  for (const HiLo& x : contract.value) got.push_back(x.hi + 0.15);
-  Judgement undecided;
-  undecided.verdict = Verdict::undecided;
   for (const auto& [reach, verdict] : {std::pair(0.8, Verdict::pass), std::pair(0.4, Verdict::vacuous)}) {
-    Expected model = eight_numbers(0.05);
+    Expected model = eight(0.05);
     model.gain_weight.assign(8, 1);
     for (const Slice& slice : slices_of(model.layout)) model.gains.push_back({slice, 1, reach});
-    EXPECT_EQ(by_closer_limits(judge(contract, got), &contract, undecided, model, 2.5, got).verdict, verdict) << reach;
+    EXPECT_EQ(contract_says(1, model, Verdict::undecided), verdict) << reach;
   }
 }
 
