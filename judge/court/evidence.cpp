@@ -57,6 +57,20 @@ bool is_finite(const std::vector<double>& x) {
   return std::all_of(x.begin(), x.end(), [](double one) { return std::isfinite(one); });
 }
 
+/// How many times a run's root mean square an answer may err and keep the limits that more runs would show. Its own
+/// limit allows a kernel that errs sqrt(2) times as much as kernels do on average; what is left of it, squared, is how
+/// far a run may be below that (quantiles of chi-square, in as many numbers as most of the error is in). Limits are
+/// below 8 sigmas whatever the tensor, and one run is seldom below a quarter of its sigma.
+double farthest(const ReportRow& row, double rate) {
+  constexpr double of_any = 32;
+  if (row.expected == nullptr) return of_any;
+  double squares = 0, fourth = 0;
+  for (const double sigma : row.expected->sigma) squares += std::pow(sigma, 2), fourth += std::pow(sigma, 4);
+  if (!(fourth > 0)) return of_any;
+  const Spread most{.sigma = {}, .freedom = {}, .independent = squares * squares / fourth, .draws = default_draws};
+  return std::min(of_any, std::pow(std::max(row.expected->rms_limit, rms_limit(most, rate)), 3) / 2);
+}
+
 double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {
   double sum = 0;
   for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(x[i] - truth.value[i].hi, 2);
@@ -75,7 +89,7 @@ class OtherForms {
       // A row that no form allows needs no other form.
       const bool kept = row.judgement.verdict != Verdict::fail && row.judgement.excess <= wide_margin;
       if (kept || (trial.strict_dtypes && !row.stored.empty())) continue;
-      rejected_.insert(row.tensor), blank_ = row;
+      rejected_[row.tensor] = farthest(row, trial.false_alarms), blank_ = row;
     }
     blank_.by_model.reset(), blank_.by_contract.reset(), blank_.evidence.clear(), blank_.detects.reset();
   }
@@ -127,15 +141,14 @@ class OtherForms {
     return rows;
   }
 
-  /// The rejected tensors that err at all like one run of a form. Limits are below 8 sigmas, and one run's root mean
-  /// square is seldom below a quarter of sigma's, so that beyond 32 times of it more runs would allow nothing.
+  /// The rejected tensors that err at all like one run of a form; more runs would allow no other.
   std::set<std::string> near_to(const Named<std::vector<double>>& run) const {
-    constexpr double farthest = 32;
     std::set<std::string> near;
     for (const auto& [name, truth] : trial_.oracle.tensors)
       for (const auto& [tensor, values] : run)
-        if (tensor == name && rejected_.contains(name) &&
-            (is_finite(values) ? rms_between(answered_.at(name).data, truth) <= farthest * rms_between(values, truth)
+        if (const auto far = rejected_.find(name);
+            tensor == name && far != rejected_.end() &&
+            (is_finite(values) ? rms_between(answered_.at(name).data, truth) <= far->second * rms_between(values, truth)
                                : !is_finite(answered_.at(name).data)))
           near.insert(name);
     return near;
@@ -145,7 +158,7 @@ class OtherForms {
   const Answer& got_;
   const Arrays& answered_;  // the same, flat
   ReportRow blank_;
-  std::set<std::string> rejected_;
+  std::map<std::string, double> rejected_;  // how many times as large as a run's their errors may be
   std::optional<std::vector<OtherForm>> forms_;
   std::vector<std::vector<ReportRow>> judged_;  // by form
 };
