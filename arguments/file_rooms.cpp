@@ -252,7 +252,7 @@ void require_known_names(const ProblemFile& file, const std::string& where) {
     for (const auto& r : fields)
       if (r.field.place == Field::Place::input) names.push_back(text(prefix, r.field.name));
     for (const auto& [name, array] : arrays)
-      require(find_field(fields, name) != nullptr || is_argument(name), where, ": tensor ", prefix, name,
+      require(find_field(fields, name) != nullptr || is_argument(name), where, ": tensor ", prefix, excerpt(name),
               ": unknown to ", without_suffix(file.room->name), did_you_mean(prefix + name, names));
   };
   check(file.problem.inputs, file.room->inputs(), "");

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/scale_param.hpp"
@@ -67,7 +68,7 @@ class Reader {
     const auto [ranked, cotangent] = role_of(inputs_, outputs_, name);
     if (ranked == nullptr) {
       const std::vector<std::string> known = tensors_of(inputs_, outputs_);
-      throw InputError(text(where_, ": tensor ", name, ": unknown to ", to_.room->name, meant_by(name, known),
+      throw InputError(text(where_, ": tensor ", excerpt(name), ": unknown to ", to_.room->name, meant_by(name, known),
                             ", which takes ", names_in(known)));
     }
     const FileLayout layout = layout_of(name, *ranked, array.shape);
@@ -406,9 +407,9 @@ std::string_view mechanism_of(const ProblemFile& problem) {
 /// The tensor of the answer that is probably meant by the one it does not have.
 std::string missing(const std::string& name, const std::vector<std::string>& unknown) {
   for (const std::string& other : unknown)
-    if (tensor_called(other) == name) return "; is it " + other + "?";
+    if (tensor_called(other) == name) return "; is it " + excerpt(other) + "?";
   const std::string near = nearest_name(name, unknown);
-  return near.empty() ? "" : "; is it " + near + "?";
+  return near.empty() ? "" : "; is it " + excerpt(near) + "?";
 }
 
 /// Why an answer need not have that tensor, a gradient that few kernels have or an output that the case does not ask
@@ -428,7 +429,7 @@ void refuse_unknown(const std::vector<std::string>& unknown, const std::vector<s
     const bool is_pair = name == tensor + ".lo" || name == tensor + ".bound";
     if (is_pair && std::find(known.begin(), known.end(), tensor) != known.end()) continue;
     const bool gradient = name.starts_with("d_") && problem.problem.cotangents.empty();
-    throw InputError(text(where, ": tensor ", name, ": the case does not ask for it",
+    throw InputError(text(where, ": tensor ", excerpt(name), ": the case does not ask for it",
                           gradient ? ", for it has no cotangents" : meant_by(name, known), "; to this case ",
                           mechanism_of(problem), " answers ", names_in(known), "; --tensor judges some of them"));
   }

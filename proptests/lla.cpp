@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oracles/scalars/scalar.hpp"
 #include "proptests/core/bad_inputs.hpp"
 #include "proptests/core/published_form.hpp"
 #include "proptests/laws/aimed_laws.hpp"

@@ -119,7 +119,8 @@ Number finite(const std::string& digits, const std::string& place) {
 
 /// Codes, scales and what they stand for, block after block.
 BasicArrays<Rational> cast_blocks(const Cast& cast, const std::vector<Number>& x, int rows, int channels) {
-  const auto [block_rows, block_channels] = cast.block.value_or(std::pair(std::max(rows, 1), std::max(channels, 1)));
+  const std::pair block = cast.block.value_or(std::pair(std::max(rows, 1), std::max(channels, 1)));
+  const int block_rows = block.first, block_channels = block.second;
   const auto blocks = [](int n, int size) { return (n + size - 1) / size; };
   BasicArrays<Rational> out;
   BasicArray<Rational>&codes = out["codes"], &values = out["dequantized"], &scales = out["scales"];

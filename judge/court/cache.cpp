@@ -276,7 +276,7 @@ class Packer {
   template <class T>
   void put(const T& x) {
     if constexpr (has_parts<T>)
-      each_part(x, [this](const auto& part) { put(part); });
+      each_part(x, [this](const auto& part) { this->put(part); });
     else {
       static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
       bytes_.append(reinterpret_cast<const char*>(&x), sizeof x);
@@ -323,7 +323,7 @@ class Unpacker {
   template <class T>
   void get(T& x) {
     if constexpr (has_parts<T>)
-      each_part(x, [this](auto& part) { get(part); });
+      each_part(x, [this](auto& part) { this->get(part); });
     else
       std::memcpy(&x, take(sizeof x), sizeof x);
   }

@@ -106,7 +106,7 @@ const KernelForm* recurrent_form(std::string_view room) {
 std::vector<const KernelForm*> forms_of(const KernelRoom& kernels) {
   std::vector<const KernelForm*> forms;
   for (const KernelForm& form : kernels.forms) forms.push_back(&form);
-  if (const KernelForm* recurrent = recurrent_form(kernels.name)) forms.push_back(recurrent);
+  if (const KernelForm* by_token = recurrent_form(kernels.name)) forms.push_back(by_token);
   return forms;
 }
 

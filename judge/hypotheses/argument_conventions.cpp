@@ -144,12 +144,13 @@ void add_settings(List& list, const Scene& scene, const std::map<std::string, st
       add_choice(list, name, now == params.end() ? words.front() : word_of(now->second), words);
   for (const auto& [name, value] : params) {
     if (own(name) || name == "scale" || name == "bandwidth" || name == "scale_layout") continue;
-    add_edit(list, name + " ignored", "read params." + name, [name](Problem& p) { ignore(p, name); });
+    add_edit(list, name + " ignored", "read params." + name, [name = name](Problem& p) { ignore(p, name); });
     const auto* count = std::get_if<long>(&value);
     for (const long by : {1L, -1L})
       if (count != nullptr)
         add_edit(list, fmt::format("{} one {}", name, by > 0 ? "larger" : "smaller"),
-                 fmt::format("{} is {}", name, *count), [name, n = *count + by](Problem& p) { p.params[name] = n; });
+                 fmt::format("{} is {}", name, *count),
+                 [name = name, n = *count + by](Problem& p) { p.params[name] = n; });
   }
   if (!params.contains("soft_cap")) return;
   add_capped_mask(list, scene);
@@ -308,7 +309,7 @@ void add_inputs(List& list, const Scene& scene) {
     const Array* x = scene.input(name);
     if (argument.part != arguments::Part::inputs || x == nullptr) continue;
     if (!name.starts_with("cu_seqlens"))
-      add_edit(list, name + " ignored", "read " + name, [name](Problem& p) { ignore(p, name); }, {name});
+      add_edit(list, name + " ignored", "read " + name, [name = name](Problem& p) { ignore(p, name); }, {name});
     if (name == "mask")
       add_edit(list, "mask the other way round (1 hides)", "1 is a key that is seen", [](Problem& p) {
         for (double& v : p.inputs.at("mask").data) v = 1 - v;

@@ -146,10 +146,10 @@ std::vector<PublishedTrial> try_published(const std::vector<std::string>& names,
   const FolderEnd cleanup(&folder);
   Cache cache(folder);
   std::vector<PublishedTrial> trials(chosen.size());
-  std::mutex telling;
+  std::mutex one_at_a_time;
   words::in_parallel(chosen.size(), threads, [&](std::size_t i) {
     trials[i] = tried(*chosen[i], cache);
-    const std::lock_guard lock(telling);
+    const std::lock_guard lock(one_at_a_time);
     done(chosen.size(), chosen[i]->thread);
   });
   return trials;

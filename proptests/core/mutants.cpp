@@ -1,6 +1,5 @@
 #include "proptests/core/mutants.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>

@@ -175,6 +175,9 @@ TEST_P(Hostile, OtherNamesAreRefused) {
   for (const std::string& begin : std::vector<std::string>{R"({"\u0000\n":1,)", R"({"__metadata__":3,)",
                                                            '{' + ('"' + std::string(100000, 'n') + "\":{},")})
     outcome(door(), with_json(begin + text.substr(1)));
+  // A tab at the begin of every name, which a message may tell of.
+  for (std::size_t at = text.find('"'); at != std::string::npos; at = text.find('"', at + 1))
+    outcome(door(), with_json(text.substr(0, at + 1) + "\\t" + text.substr(at + 1)));
 }
 
 /// The time is in proportion to the file, not to its square: 50,000 objects took a minute once, and take a second, or

@@ -60,10 +60,9 @@ TEST(Decide, fails_nothing_that_keeps_the_contract) {
       for (const bool not_finite : {false, true}) {
         Judgement model;
         model.verdict = verdict, model.not_finite = not_finite;
-        const Verdict beside = verdict != Verdict::fail                         ? verdict
-                               : contract == Verdict::pass                      ? Verdict::undecided
-                               : contract == Verdict::unsupported && not_finite ? Verdict::unseen
-                                                                                : verdict;
+        Verdict beside = verdict;
+        if (verdict == Verdict::fail && contract == Verdict::pass) beside = Verdict::undecided;
+        if (verdict == Verdict::fail && contract == Verdict::unsupported && not_finite) beside = Verdict::unseen;
         EXPECT_EQ(beside_contract(model, &contract), beside)
             << name_of(verdict) << ' ' << name_of(contract) << ' ' << not_finite;
         EXPECT_EQ(beside_contract(model, nullptr), verdict);

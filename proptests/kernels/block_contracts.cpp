@@ -9,7 +9,6 @@
 #include <functional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "judge/contract/contract.hpp"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "files/case_file.hpp"
 #include "files/in_words.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"

@@ -11,6 +11,7 @@
 
 #include "files/in_words.hpp"
 #include "files/shown.hpp"
+#include "judge/court/why.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
