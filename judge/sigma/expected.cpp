@@ -536,7 +536,8 @@ Expectation expectation_of(const Oracle& oracle, const KernelUnderTest& kernel, 
   }
   words::in_parallel(runs_of.size(), kernel.threads, [&](std::size_t i) {
     Expected& e = expectation.tensors[i].second;
-    e = learnt(std::move(e), runs, runs_of[i], contract, e.value.size() == 1 ? of_numbers : limits, terms, gates);
+    const Limits& own = e.value.size() == 1 ? of_numbers : limits;  // before anything is moved
+    e = learnt(std::move(e), runs, runs_of[i], contract, own, terms, gates);
   });
   return expectation;
 }

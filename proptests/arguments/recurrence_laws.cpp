@@ -52,7 +52,7 @@ ASSAY_PROPERTY(arguments_recurrences, two_calls_are_one) {
   Record head = tokens(whole, 0, cut), tail = tokens(whole, cut, T);
   const Json& ct = whole.cotangents["states_at"];
   head.inputs["state_at"] = {0, cut - 1, 0}, head.cotangents["states_at"] = {ct[0], ct[1], ct[3]};
-  tail.inputs["state_at"] = {T - 1 - cut}, tail.cotangents["states_at"] = {ct[2]};
+  tail.inputs["state_at"] = {T - 1 - cut}, tail.cotangents["states_at"] = Json::array({ct[2]});
   tail.inputs["initial_state"] = answered(head)["outputs"]["final_state"];
   const Json second = answered(tail);
   head.cotangents["final_state"] = second["gradients"]["initial_state"];
