@@ -126,7 +126,8 @@ struct affine_mesanet {
         broadcast_at(d.lambda, i, a) -= ridge_unit<S>(options, moments.count) * x[at] * y[at];
       }
       of_x.push_back((S(1) + dot(mean_k, line(y))) / n);
-      of_y.push_back((dot(mean_k, line(x)) + dot(g, line(moments.mean_v.data))) / n);
+      const S of_value = dot(g, line(moments.mean_v.data));
+      of_y.push_back((dot(mean_k, line(x)) + of_value) / n);
     }
     Tensor<S, 2> N(K, K), Q(V, K);
     std::vector<S> dk(static_cast<std::size_t>(K), S(0)), dv(static_cast<std::size_t>(V), S(0));

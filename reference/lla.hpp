@@ -131,7 +131,7 @@ struct lla {
       for (int j = row.first; j < row.last; ++j) {
         for (std::size_t x = 0; x < key.size(); ++x) key[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
         for (std::size_t x = 0; x < value.size(); ++x) value[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
-        const S tilted = row.p(j) * dot(row.tilt, key);
+        const S along = dot(row.tilt, key), tilted = row.p(j) * along;
         subtract_scaled(line(out.o, i), tilted, line(value));
         left -= tilted;
       }
@@ -214,7 +214,8 @@ struct lla {
     const S h = in.bandwidth();
     add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
     std::vector<S> centred(row.mean_k.size());
-    d.bandwidth() -= of_row.score_sum / h * row.centre();
+    const S centre = row.centre();
+    d.bandwidth() -= of_row.score_sum / h * centre;
     S left = -of_row.score_sum / h;
     for (int j = row.first; j < row.last; ++j) {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
@@ -234,7 +235,8 @@ struct lla {
     std::vector<S> key(row.mean_k.size());
     for (int j = row.first; j < row.last; ++j) {
       for (std::size_t x = 0; x < key.size(); ++x) key[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
-      add_scaled(line(d.v, j), S(row.p(j) * (S(1) - dot(row.tilt, key))), line(g));
+      const S less = S(1) - dot(row.tilt, key);
+      add_scaled(line(d.v, j), S(row.p(j) * less), line(g));
     }
   }
 };

@@ -94,7 +94,7 @@ struct parallax {
       std::vector<S> centred(row.mean_v.size());
       S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
-        const S tilted = row.p(j) * (row.t(j) - row.mean_t);
+        const S tilt = row.t(j) - row.mean_t, tilted = row.p(j) * tilt;
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
         subtract_scaled(line(out.o, i), tilted, line(centred));
         left -= tilted;
@@ -142,7 +142,7 @@ struct parallax {
       for (int j = row.first; j < row.last; ++j) {
         const S a = dot(g, line(in.v, j));
         const S p = row.p(j), tilt = row.mean_t - row.t(j);
-        const S D = p * (a - tau + tilt * (a - b)) / h;
+        const S along = tilt * (a - b), D = p * (a - tau + along) / h;
         const S E = -p * (a - b);
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
         add_scaled(line(d.q, i), D, line(centred));

@@ -63,10 +63,12 @@ class LlaRowBackward {
       const S p = at(p_, j), a = at(a_, j) - mean_a_;
       const std::vector<S> key = offsets(j, S(0));
       const std::vector<S> along_x = block_dots(x, key), along_y = block_dots(y, key);
-      at(d.score, j) = p * (at(a_, j) - output_ - dot(y, key) * a + dot(x, key) - dot(along_x, along_y) + lift);
-      for (int c = 0; c < keys_.size(1); ++c)
-        d.offset(j, c) =
-            p * (at(x, c) - a * at(y, c) - at(along_y, block_of(c)) * at(x, c) - at(along_x, block_of(c)) * at(y, c));
+      const S both = dot(along_x, along_y), of_x = dot(x, key), of_y = dot(y, key) * a;
+      at(d.score, j) = p * (at(a_, j) - output_ - of_y + of_x - both + lift);
+      for (int c = 0; c < keys_.size(1); ++c) {
+        const S xy = at(along_x, block_of(c)) * at(y, c), yx = at(along_y, block_of(c)) * at(x, c);
+        d.offset(j, c) = p * (at(x, c) - a * at(y, c) - yx - xy);
+      }
     }
     for (std::size_t c = 0; c < x.size(); ++c) add_ridge(c, S(-x[c] * y[c]), d);
     d.score_sum = -d.euler;  // o depends on the scale of the weights and the ridge together
@@ -93,13 +95,14 @@ class LlaRowBackward {
       const S p = at(p_, j), a = at(a_, j) / delta;
       const std::vector<S> z = offsets(j, S(1));
       const std::vector<S> along_u = block_dots(u, z), along_rho = block_dots(rho, z);
-      at(d.score, j) = p * (a * (S(1) - dot(rho, z)) - beta + dot(dmu, z) + dot(along_u, along_rho) -
-                            beta * dot(along_rho, along_rho));
+      const S square = beta * dot(along_rho, along_rho), both = dot(along_u, along_rho), of_mu = dot(dmu, z);
+      at(d.score, j) = p * (a * (S(1) - dot(rho, z)) - beta + of_mu + both - square);
       d.score_sum += at(d.score, j);
-      for (int c = 0; c < keys_.size(1); ++c)
-        d.offset(j, c) =
-            p * (at(dmu, c) + at(u, c) * at(along_rho, block_of(c)) +
-                 at(rho, c) * (at(along_u, block_of(c)) - S(2) * beta * at(along_rho, block_of(c))) - a * at(rho, c));
+      for (int c = 0; c < keys_.size(1); ++c) {
+        const S of_a = a * at(rho, c), along = at(along_rho, block_of(c)),
+                of_rho = at(rho, c) * (at(along_u, block_of(c)) - S(2) * beta * along);
+        d.offset(j, c) = p * (at(dmu, c) + at(u, c) * along + of_rho - of_a);
+      }
     }
     for (std::size_t c = 0; c < u.size(); ++c) add_ridge(c, S(rho[c] * (u[c] - beta * rho[c])), d);
     return d;
