@@ -297,7 +297,8 @@ void TensorFile::put_stored(const std::string& name, const Array& laid_out, cons
 
 void TensorFile::put(const std::string& name, Array array, const RoomFacts::Ranked& ranked, int batch,
                      const std::string& dtype) {
-  put_stored(name, FileLayout::of_problem(ranked, array.shape, batch).to_file(std::move(array)), dtype);
+  const FileLayout layout = FileLayout::of_problem(ranked, array.shape, batch);
+  put_stored(name, layout.to_file(std::move(array)), dtype);
 }
 
 void TensorFile::put(const std::string& name, const BasicArray<Enclosed>& array, const RoomFacts::Ranked& ranked,

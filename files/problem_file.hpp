@@ -70,11 +70,11 @@ struct ProblemFile {
   std::optional<SampledParts> parts;           ///< which of a larger case these are
 
   bool has_arguments() const { return shape.has_value(); }
-  /// The shape in a file of a tensor of an answer that the problem has in `shape`.
-  std::vector<int> shape_in_file(const std::string& tensor, const std::vector<int>& shape) const;
+  /// The shape in a file of a tensor of an answer that the problem has in that shape.
+  std::vector<int> shape_in_file(const std::string& tensor, const std::vector<int>& in_problem) const;
   /// Names elements of the tensor by their index in the file.
   std::function<std::string(std::size_t)> places_in_file(const std::string& tensor,
-                                                         const std::vector<int>& shape) const;
+                                                         const std::vector<int>& in_problem) const;
 };
 
 namespace arguments {

@@ -85,7 +85,7 @@ class Cast {
     if (is_fp4()) return e4m3.nearest(largest / (6 * tensor_scale));
     if (is_mx()) return power_of_two(largest == 0 ? -127 : std::clamp(exponent(largest), -127L, 127L));
     if (largest == 0) return 1;
-    const Number s = rounding_ == "up" ? power_of_two(exponent(largest)) : fp32.nearest(largest / grid().largest);
+    Number s = rounding_ == "up" ? power_of_two(exponent(largest)) : fp32.nearest(largest / grid().largest);
     require_domain(s != 0, -1, "x: so small that the scale of a block is 0 in fp32");
     return s;
   }

@@ -61,6 +61,7 @@ std::string build_id(const dl_phdr_info& object) {
   for (std::size_t i = 0; i < object.dlpi_phnum; ++i) {
     const auto& part = object.dlpi_phdr[i];
     if (part.p_type != PT_NOTE) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader tells addresses as numbers
     std::string_view notes(reinterpret_cast<const char*>(object.dlpi_addr + part.p_vaddr), part.p_memsz);
     ElfW(Nhdr) note{};
     while (notes.size() >= sizeof note) {

@@ -288,6 +288,7 @@ GateErrors gate_errors_of(const Oracle& oracle, const Problem& problem, const Ke
   if (errors.variances.empty() || (operands != terms.accumulators() && !of_library)) return errors;
   const auto all = [&](const std::vector<Named<Array>>& list) {
     std::vector<Arrays> of_all;
+    of_all.reserve(list.size());
     for (const Named<Array>& run : list) of_all.push_back(arrays(run));
     return of_all;
   };
