@@ -65,10 +65,14 @@ double farthest(const ReportRow& row, double rate) {
   constexpr double of_any = 32;
   if (row.expected == nullptr) return of_any;
   double squares = 0, fourth = 0;
-  for (const double sigma : row.expected->sigma) squares += std::pow(sigma, 2), fourth += std::pow(sigma, 4);
+  for (const double sigma : row.expected->sigma) {
+    const double square = sigma * sigma;
+    squares += square, fourth += square * square;
+  }
   if (!(fourth > 0)) return of_any;
   const Spread most{.sigma = {}, .freedom = {}, .independent = squares * squares / fourth, .draws = default_draws};
-  return std::min(of_any, std::pow(std::max(row.expected->rms_limit, rms_limit(most, rate)), 3) / 2);
+  const double limit = std::max(row.expected->rms_limit, rms_limit(most, rate));
+  return std::min(of_any, limit * limit * limit / 2);
 }
 
 double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {

@@ -175,7 +175,7 @@ TEST_P(Hostile, OtherNamesAreRefused) {
   for (const std::string& begin : std::vector<std::string>{R"({"\u0000\n":1,)", R"({"__metadata__":3,)",
                                                            '{' + ('"' + std::string(100000, 'n') + "\":{},")})
     outcome(door(), with_json(begin + text.substr(1)));
-  // A tab at the begin of every name, which a message may tell of.
+  // A tab before every name and text, which messages tell of.
   for (std::size_t at = text.find('"'); at != std::string::npos; at = text.find('"', at + 1))
     outcome(door(), with_json(text.substr(0, at + 1) + "\\t" + text.substr(at + 1)));
 }
