@@ -376,7 +376,7 @@ std::vector<ReportRow> CaseTrial::judge(const GivenAnswer& got, const std::funct
   } catch (const InputError& error) {  // what the sharper oracle, or a run of our kernel, has met
     throw InputError(where_ + ": " + error.what());
   }
-  call_vacuous(rows, standard_.strict);
+  call_vacuous(rows, standard_.strict, shape());
   for (ReportRow& judged : rows) judged.command += " --tensor " + judged.tensor;
   return rows;
 }

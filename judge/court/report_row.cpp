@@ -1,6 +1,7 @@
 #include "judge/court/report_row.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -33,15 +34,34 @@ Verdict worst_of(const std::vector<ReportRow>& rows) {
 
 bool all_pass(const std::vector<ReportRow>& rows) { return passes(worst_of(rows)); }
 
-void call_vacuous(std::vector<ReportRow>& rows, bool strict) {
+namespace {
+
+/// Where queries see one key, their rows are alike whatever the data, and a copy in which they have moved is right.
+void excuse_moved_rows(Judgement& j) {
+  const auto moves = [](std::string_view name) {
+    const std::span<const Corruption> all = corruptions();
+    return std::ranges::find(all, name, &Corruption::name)->moves_rows;
+  };
+  const auto rest = std::ranges::stable_partition(j.accepted_corruptions, std::not_fn(moves));
+  j.blind_spots.insert(j.blind_spots.end(), rest.begin(), rest.end());
+  j.accepted_corruptions.erase(rest.begin(), rest.end());
+  if (j.accepted_corruptions.empty()) j.verdict = Verdict::pass, j.reason.clear();
+}
+
+}  // namespace
+
+void call_vacuous(std::vector<ReportRow>& rows, bool strict, const Shape& shape) {
   const auto is_shown = [&](std::string_view corruption) {
     return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& row) {
       return std::ranges::count(row.judgement.rejected_corruptions, corruption) > 0;
     });
   };
+  const bool one_key = shape.seq_len == 1 && shape.query_len > 1;
   for (ReportRow& row : rows) {
     Judgement& j = row.judgement;
-    if (strict || j.verdict != Verdict::vacuous || !std::ranges::all_of(j.accepted_corruptions, is_shown)) continue;
+    if (strict || j.verdict != Verdict::vacuous) continue;
+    if (one_key) excuse_moved_rows(j);
+    if (!std::ranges::all_of(j.accepted_corruptions, is_shown)) continue;
     j.verdict = Verdict::pass;
   }
   const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };

@@ -80,7 +80,8 @@ Verdict worst_of(const std::vector<ReportRow>& rows);
 /// Whether there are rows and nothing is said against the kernel in any of them.
 bool all_pass(const std::vector<ReportRow>& rows);
 /// UNSEEN becomes VACUOUS where no tensor of the rows shows anything, or where that is asked for. Otherwise, VACUOUS
-/// becomes PASS where other tensors show the corruptions that it hides.
-void call_vacuous(std::vector<ReportRow>& rows, bool strict);
+/// becomes PASS where other tensors show the corruptions that it hides, or where these move rows of queries and the
+/// case's shape has one key for all of them.
+void call_vacuous(std::vector<ReportRow>& rows, bool strict, const Shape& shape);
 
 }  // namespace assay

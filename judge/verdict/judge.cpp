@@ -60,23 +60,26 @@ constexpr Corruption all_corruptions[] = {
     {"rows_shifted", "every row holds the one before it", has_rows,
      [](Tensor1& t, const Layout& n) {
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h, (r + n.rows - 1) % n.rows, c); });
-     }},
+     },
+     false, false, true},
     {"rows_reversed", "last row first", has_rows,
      [](Tensor1& t, const Layout& n) {
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h, n.rows - 1 - r, c); });
-     }},
+     },
+     false, false, true},
     {"last_row_stale", "the last row repeats the one before it", has_rows,
      [](Tensor1& t, const Layout& n) {
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h, std::min(r, n.rows - 2), c); });
      },
-     true},
+     true, false, true},
     {"last_row_zero", "the last row was not written", has_rows,
      [](Tensor1& t, const Layout& n) { blank(t, n, [&](int, int r, int) { return r < n.rows - 1; }); }, true},
     {"previous_tile", "the last tile of (at most 64) rows repeats the one before it", has_rows,
      [](Tensor1& t, const Layout& n) {
        const int tile = std::min(64, n.rows / 2), first = (n.rows - 1) / tile * tile;
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r < first ? r : r - tile, c); });
-     }},
+     },
+     false, false, true},
     {"columns_rotated", "every column holds the one before it", has_cols,
      [](Tensor1& t, const Layout& n) {
        rearrange(t, n, [&](int h, int r, int c) { return at(n, h, r, (c + n.cols - 1) % n.cols); });

@@ -96,6 +96,7 @@ struct Corruption {
   void (*apply)(std::vector<double>& tensor, const Layout& layout);
   bool one_row = false;       ///< changes one row: of a vector, a single element, which may well be within its sigma
   bool may_be_right = false;  ///< mechanisms have the symmetry: Gram matrices, and heads of a group that see one key
+  bool moves_rows = false;    ///< rows take each other's place, which are alike where all see one key
 
   /// Whether accepting it makes a verdict VACUOUS; otherwise it is only reported.
   bool must_be_rejected(const Layout& layout) const { return !one_row || layout.cols > 1; }

@@ -76,27 +76,28 @@ TEST(Report, passes_only_if_everything_does) {
                                               {std::vector{report.rows[1]}, false, Verdict::vacuous}}) {
     Report other = report;
     other.rows = rows;
-    call_vacuous(other.rows, strict);
+    call_vacuous(other.rows, strict, {});
     EXPECT_EQ(other.rows.back().judgement.verdict, verdict) << strict;
     EXPECT_EQ(other.passed(), verdict == Verdict::unseen) << strict;
   }
-  // A tensor that hides a corruption: alone, beside one that shows another, and beside one that shows it.
-  for (const auto& [shown, strict, verdict] : {std::tuple{"", false, Verdict::vacuous},
-                                               {"zeros", false, Verdict::vacuous},
-                                               {"heads_swapped", false, Verdict::pass},
-                                               {"heads_swapped", true, Verdict::vacuous}}) {
+  // A tensor that hides a corruption: alone, beside one that shows another, beside one that shows it, and where rows of
+  // queries that see one key have moved.
+  for (const auto& [hidden, shown, keys, strict, verdict] : {std::tuple{"heads_swapped", "", 1, false, Verdict::vacuous},
+                                                             {"heads_swapped", "zeros", 2, false, Verdict::vacuous},
+                                                             {"heads_swapped", "heads_swapped", 2, false, Verdict::pass},
+                                                             {"heads_swapped", "heads_swapped", 1, true, Verdict::vacuous},
+                                                             {"rows_shifted", "zeros", 1, false, Verdict::pass},
+                                                             {"rows_shifted", "zeros", 2, false, Verdict::vacuous}}) {
     Report other = report;
     other.rows = {report.rows[0], report.rows[0]};
     other.rows[0].judgement.rejected_corruptions = {shown};
     Judgement& hides = other.rows[1].judgement;
-    hides.verdict = Verdict::vacuous, hides.reason = "would also pass with heads_swapped",
-    hides.accepted_corruptions = {"heads_swapped"};
-    call_vacuous(other.rows, strict);
-    EXPECT_EQ(hides.verdict, verdict) << shown;
-    EXPECT_EQ(std::ranges::count(complaints_of(other.rows),
-                                 "note  room form bf16 o: would also pass with heads_swapped; other tensors show it"),
-              verdict == Verdict::pass)
-        << shown;
+    hides.verdict = Verdict::vacuous, hides.reason = "it hides", hides.accepted_corruptions = {hidden};
+    call_vacuous(other.rows, strict, {.seq_len = keys, .query_len = 4});
+    EXPECT_EQ(hides.verdict, verdict) << hidden << shown;
+    const std::string said = hidden == shown ? "it hides; other tensors show it" : "this case cannot show rows_shifted";
+    EXPECT_EQ(std::ranges::count(complaints_of(other.rows), "note  room form bf16 o: " + said), verdict == Verdict::pass)
+        << hidden << shown;
   }
   report.rows.clear();
   EXPECT_FALSE(report.passed());

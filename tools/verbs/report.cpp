@@ -290,7 +290,7 @@ std::vector<ReportRow> rows_of(const Task& task, const ReportOptions& options, i
                       .false_alarms = share,
                       .detects = options.detects};
     std::vector<ReportRow> rows = judge_rows(trial, row, got);
-    call_vacuous(rows, false);
+    call_vacuous(rows, false, posed.spec.shape);
     for (ReportRow& judged : rows) judged.mechanism = task.room->name;  // with arguments its title has these
     if (options.why) add_contributions(rows, kernel, problem);
     return rows;
