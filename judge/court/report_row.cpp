@@ -1,7 +1,6 @@
 #include "judge/court/report_row.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -38,13 +37,8 @@ namespace {
 
 /// Where queries see one key, their rows are alike whatever the data, and a copy in which they have moved is right.
 void excuse_moved_rows(Judgement& j) {
-  const auto moves = [](std::string_view name) {
-    const std::span<const Corruption> all = corruptions();
-    return std::ranges::find(all, name, &Corruption::name)->moves_rows;
-  };
-  const auto rest = std::ranges::stable_partition(j.accepted_corruptions, std::not_fn(moves));
-  j.blind_spots.insert(j.blind_spots.end(), rest.begin(), rest.end());
-  j.accepted_corruptions.erase(rest.begin(), rest.end());
+  for (const Corruption& c : corruptions())
+    if (c.moves_rows && std::erase(j.accepted_corruptions, c.name) > 0) j.blind_spots.push_back(c.name);
   if (j.accepted_corruptions.empty()) j.verdict = Verdict::pass, j.reason.clear();
 }
 
