@@ -478,12 +478,15 @@ void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_
   for (ReportRow& row : rows) row.detects = seen;
 }
 
-/// The row's verdict is the model's.
+/// The row's verdict is the model's. `form` is that of another algorithm whose limits it keeps, or null.
 void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
-                   const std::vector<double>& got) {
+                   const std::vector<double>& got, const ReportRow* form) {
   row.judgement = with_advice(j);
   row.judgement.verdict = beside_contract(j, row.by_contract ? &row.by_contract->verdict : nullptr);
-  if (row.judgement.verdict == Verdict::unseen && j.not_finite)
+  if (form != nullptr && form->judgement.verdict == Verdict::pass && row.judgement.verdict == Verdict::fail) {
+    row.judgement.verdict = Verdict::undecided;
+    row.judgement.reason += text("; ", form->evidence, ", allows it, by no wide margin");
+  } else if (row.judgement.verdict == Verdict::unseen && j.not_finite)
     row.judgement.reason = unseen_by_overflow(j.reason, row.contract);
   else if (row.judgement.verdict != j.verdict)
     row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
@@ -515,7 +518,8 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   if (other != nullptr) row.judgement = closer(*other), row.by_contract = weighed_of(row.judgement);
   switch (basis) {
     case Basis::model:
-      return rest_on_model(trial, row, j, expected, got);
+      return rest_on_model(trial, row, j, expected, got,
+                           j.verdict == Verdict::fail ? forms.passing(row.tensor) : nullptr);
     case Basis::contract:
       row.judgement = by_contract;
       row.evidence =

@@ -82,12 +82,13 @@ TEST(Report, passes_only_if_everything_does) {
   }
   // A tensor that hides a corruption: alone, beside one that shows another, beside one that shows it, and where rows of
   // queries that see one key have moved.
-  for (const auto& [hidden, shown, keys, strict, verdict] : {std::tuple{"heads_swapped", "", 1, false, Verdict::vacuous},
-                                                             {"heads_swapped", "zeros", 2, false, Verdict::vacuous},
-                                                             {"heads_swapped", "heads_swapped", 2, false, Verdict::pass},
-                                                             {"heads_swapped", "heads_swapped", 1, true, Verdict::vacuous},
-                                                             {"rows_shifted", "zeros", 1, false, Verdict::pass},
-                                                             {"rows_shifted", "zeros", 2, false, Verdict::vacuous}}) {
+  for (const auto& [hidden, shown, keys, strict, verdict] :
+       {std::tuple{"heads_swapped", "", 1, false, Verdict::vacuous},
+        {"heads_swapped", "zeros", 2, false, Verdict::vacuous},
+        {"heads_swapped", "heads_swapped", 2, false, Verdict::pass},
+        {"heads_swapped", "heads_swapped", 1, true, Verdict::vacuous},
+        {"rows_shifted", "zeros", 1, false, Verdict::pass},
+        {"rows_shifted", "zeros", 2, false, Verdict::vacuous}}) {
     Report other = report;
     other.rows = {report.rows[0], report.rows[0]};
     other.rows[0].judgement.rejected_corruptions = {shown};
@@ -96,7 +97,8 @@ TEST(Report, passes_only_if_everything_does) {
     call_vacuous(other.rows, strict, {.seq_len = keys, .query_len = 4});
     EXPECT_EQ(hides.verdict, verdict) << hidden << shown;
     const std::string said = hidden == shown ? "it hides; other tensors show it" : "this case cannot show rows_shifted";
-    EXPECT_EQ(std::ranges::count(complaints_of(other.rows), "note  room form bf16 o: " + said), verdict == Verdict::pass)
+    EXPECT_EQ(std::ranges::count(complaints_of(other.rows), "note  room form bf16 o: " + said),
+              verdict == Verdict::pass)
         << hidden << shown;
   }
   report.rows.clear();
