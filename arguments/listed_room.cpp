@@ -72,17 +72,22 @@ bool has_heads(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<
 }  // namespace
 
 template <class X>
-const language::Mechanism& ListedRoom::program_of(const BasicProblem<X>& problem) const {
+Params settings_of(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<X>& problem) {
   Params settings = problem.params;
-  const std::vector<RoomFacts::Ranked> all = inputs();
-  for (const RoomFacts::Ranked& input : all) {
+  for (const RoomFacts::Ranked& input : inputs) {
     const BasicArray<X>* array = find(problem.inputs, input.field.name);
     if (!input.field.broadcasts || array == nullptr) continue;
-    // A ridge may be one number, one for every token, or one for every channel of it.
-    const std::size_t axes = array->shape.size() - (has_heads(all, problem) && !array->shape.empty() ? 1 : 0);
+    const std::size_t axes = array->shape.size() - (has_heads(inputs, problem) && !array->shape.empty() ? 1 : 0);
     settings["ridge"] = std::string(axes == 0 ? "" : axes == 1 ? "T" : "T K");
   }
-  return with_gradient(mechanism_program(name, settings), all);
+  return settings;
+}
+template Params settings_of(const std::vector<RoomFacts::Ranked>& inputs, const Problem& problem);
+
+template <class X>
+const language::Mechanism& ListedRoom::program_of(const BasicProblem<X>& problem) const {
+  const std::vector<RoomFacts::Ranked> all = inputs();
+  return with_gradient(mechanism_program(name, settings_of(all, problem)), all);
 }
 
 template <class N, class X>

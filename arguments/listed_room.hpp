@@ -9,6 +9,11 @@
 
 namespace assay::arguments {
 
+/// The problem's params, and the settings of its program that the shapes of a room's inputs decide: a ridge may be one
+/// number, one for every token, or one for every channel of it. X is double or a decimal string.
+template <class X>
+Params settings_of(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<X>& problem);
+
 /// The model is the program's in emulated arithmetic, without roundings of what no product reads.
 class ListedRoom : public Room {
  public:

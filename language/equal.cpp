@@ -117,13 +117,14 @@ Problem problem_of_form(const Program& program, const Program& form, const Probl
 template <class N>
 BasicAnswer<N> answer_of_program(const Mechanism& program, const Mechanism& form, const Problem& problem,
                                  BasicAnswer<N> of_form) {
-  const Posed<double> posed(program, problem);
+  std::optional<Posed<double>> posed;
   const auto put_together = [&](const std::string& name, const Type& type, const Type& to, BasicArrays<N>& arrays) {
     const auto found = arrays.find(name);
     if (found == arrays.end() || chunk_of(program.program, form.program, name, type, to) == 0) return;
-    const auto tokens = posed.sizes().find(type.axes[0].name);
+    if (!posed) posed.emplace(program, problem);
+    const auto tokens = posed->sizes().find(type.axes[0].name);
     found->second = joined(found->second, found->second.shape.size() - to.axes.size(),
-                           tokens == posed.sizes().end() ? 0 : tokens->second);
+                           tokens == posed->sizes().end() ? 0 : tokens->second);
   };
   for (std::size_t i = 0; i < program.program.outputs.size(); ++i) {
     const std::string& name = program.program.outputs[i];

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "arguments/listed_room.hpp"
 #include "arguments/programs/library.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/forms/sequential.hpp"
@@ -201,9 +202,12 @@ bool computes(const language::Program& form, const language::Program& program, c
 std::vector<PublishedForm> published_forms(const Problem& problem) {
   constexpr std::size_t most_work = std::size_t{1} << 24;
   const std::string& mechanism = problem.mechanism;
-  const language::Program* program = arguments::find_mechanism_program(mechanism, problem.params);
+  const auto room = std::ranges::find(rooms(), mechanism, &Room::name);
   const auto k = problem.inputs.find("k");
-  if (program == nullptr || k == problem.inputs.end()) return {};
+  if (room == rooms().end() || k == problem.inputs.end()) return {};
+  const Params settings = arguments::settings_of((*room)->inputs(), problem);
+  const language::Program* program = arguments::find_mechanism_program(mechanism, settings);
+  if (program == nullptr) return {};
   std::size_t numbers = 0;
   for (const auto& [name, array] : problem.inputs) numbers += array.data.size();
   const std::vector<int>& keys = k->second.shape;
@@ -224,12 +228,12 @@ std::vector<PublishedForm> published_forms(const Problem& problem) {
     forms.push_back({kernel_of(entry_of(name, mechanism, make)), std::move(how)});
   };
   for (const long length : {16L, 32L, 64L}) {
-    Params params = problem.params;
+    Params params = settings;
     params["chunk"] = length;
     add(arguments::find_mechanism_program(mechanism + "_chunks", params), static_cast<std::size_t>(length),
         text("in chunks of ", length, " by the inverse"));
   }
-  add(arguments::find_mechanism_program(mechanism + "_moments", problem.params), tokens, "by moments");
+  add(arguments::find_mechanism_program(mechanism + "_moments", settings), tokens, "by moments");
   if (recurrent_form(mechanism) == nullptr) add(program, tokens * channels, "as its equations are written");
   return forms;
 }
