@@ -148,17 +148,25 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   require(room != nullptr, problem.mechanism, ": no such mechanism");
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
   runs.drawn.resize(all), runs.terms.resize(all);
-  words::in_parallel(all - known, threads, [&](std::size_t i) {
-    const std::size_t k = known + i;
+  const auto draw = [&](std::size_t k, std::uint64_t seed) {
     const Format factors = runs.operands.weights == Format::exact ? runs.precision : runs.operands.weights;
-    const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), RandomBits{}.at(k), runs.states);
-    const CumulatedDecays read(problem, runs.precision, RandomBits{}.at(k), runs.chunk);
-    runs.drawn[k] = runs.operands.none()
-                        ? flat(room->emulated(read.problem()))
-                        : flat(room->emulated(in_blocks(read.problem(), runs.operands, RandomBits{}.at(k))));
+    const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), seed, runs.states);
+    const CumulatedDecays read(problem, runs.precision, seed, runs.chunk);
+    runs.drawn[k] = runs.operands.none() ? flat(room->emulated(read.problem()))
+                                         : flat(room->emulated(in_blocks(read.problem(), runs.operands, seed)));
     runs.terms[k] = arithmetic.terms();
     read.take_back(runs.drawn[k]);
-    cumulate_gates(problem, runs.precision, RandomBits{}.at(k), runs.drawn[k]);
+    cumulate_gates(problem, runs.precision, seed, runs.drawn[k]);
+  };
+  words::in_parallel(all - known, threads, [&](std::size_t i) {
+    // One that has no answer, as where a matrix is no longer definite, is no kernel's that answers with numbers.
+    constexpr std::uint64_t tries = 8;
+    for (std::uint64_t n = 0; n < tries; ++n) try {
+        draw(known + i, RandomBits{}.at((n << 32) + known + i));
+        break;
+      } catch (const Refusal&) {
+        if (n + 1 == tries) throw;
+      }
     if (done) done();
   });
 }

@@ -378,6 +378,12 @@ TEST(Model, asks_no_kernel_that_carries_a_narrow_state) {
   EXPECT_FALSE(has_narrower_state(find_contract("fla")->policy(sites).sites, own));
 }
 
+TEST(Model, draws_again_where_a_matrix_is_no_longer_definite) {
+  const Problem problem =
+      drawn({"mesanet", {1, 31, 6, 2, 17, 8, 0}, Format::bf16, Style::repeated_keys, 1135649302, {}});
+  EXPECT_EQ(model_runs(problem, Format::bf16, default_draws, 2).drawn.size(), 16U);
+}
+
 TEST(Model, knows_which_gradients_are_of_states) {
   EXPECT_TRUE(multiplies_states("kda", "d_log_decay", Format::bf16));
   EXPECT_FALSE(multiplies_states("kda", "d_q", Format::bf16));

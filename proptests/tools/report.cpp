@@ -89,16 +89,14 @@ TEST(Report, passes_only_if_everything_does) {
         {"heads_swapped", "heads_swapped", 1, true, Verdict::vacuous},
         {"rows_shifted", "zeros", 1, false, Verdict::pass},
         {"rows_shifted", "zeros", 2, false, Verdict::vacuous}}) {
-    Report other = report;
-    other.rows = {report.rows[0], report.rows[0]};
-    other.rows[0].judgement.rejected_corruptions = {shown};
-    Judgement& hides = other.rows[1].judgement;
+    std::vector<ReportRow> both{report.rows[0], report.rows[0]};
+    both[0].judgement.rejected_corruptions = {shown};
+    Judgement& hides = both[1].judgement;
     hides.verdict = Verdict::vacuous, hides.reason = "it hides", hides.accepted_corruptions = {hidden};
-    call_vacuous(other.rows, strict, {.seq_len = keys, .query_len = 4});
+    call_vacuous(both, strict, {.seq_len = keys, .query_len = 4});
     EXPECT_EQ(hides.verdict, verdict) << hidden << shown;
     const std::string said = hidden == shown ? "it hides; other tensors show it" : "this case cannot show rows_shifted";
-    EXPECT_EQ(std::ranges::count(complaints_of(other.rows), "note  room form bf16 o: " + said),
-              verdict == Verdict::pass)
+    EXPECT_EQ(std::ranges::count(complaints_of(both), "note  room form bf16 o: " + said), verdict == Verdict::pass)
         << hidden << shown;
   }
   report.rows.clear();
