@@ -102,6 +102,7 @@ def build(tree, kept, jobs):
             name, seconds = json.loads(line)
             targets[name] += seconds
         kept[what] = {"processor": used, "clock": clock, "targets": targets}
+    kept["factor"] = (kept["factor"] + factor()) / 2  # it changes within minutes
 
 
 def test(tree, kept, jobs):
@@ -109,6 +110,7 @@ def test(tree, kept, jobs):
     kept["factor of tests"] = factor()
     used, clock, done = timed(["ctest", "--test-dir", folder, f"-j{jobs}", "--output-junit", report], capture_output=True, text=True, check=False)
     labels = dict(re.findall(r"^(\w+) +=+ +([\d.]+) sec\*proc", done.stdout, re.M))
+    kept["factor of tests"] = (kept["factor of tests"] + factor()) / 2
     tests = re.findall(r'<testcase name="([^"]*)"[^>]* time="([\d.]+)"', report.read_text())
     kept["tests"] = {"processor": used, "clock": clock, "labels": {k: float(v) for k, v in labels.items()}, "count": len(tests),
                      "longest": sorted(((float(s), name) for name, s in tests), reverse=True)[:25]}
