@@ -399,25 +399,25 @@ bool rejects(const Expected& e, const std::vector<double>& got, double times) {
   return !undecided_at(e) && !accepts(e, BothSums(e), got, times);
 }
 
-Judgement judge(const Expected& e, const std::vector<double>& answer) {
+Judgement judge(const Expected& e, const std::vector<double>& got) {
   const std::size_t N = e.value.size();
-  require(answer.size() == N, "expected ", N, " elements, got ", answer.size());
+  require(got.size() == N, "expected ", N, " elements, got ", got.size());
   require(N > 0, "a tensor without elements cannot be judged");
-  std::vector<double> got = answer;
+  std::vector<double> numbers = got;
   Judgement j;
   for (std::size_t i = 0; i < N; ++i)
-    if (is_beyond_dtype(e, answer, i)) got[i] = e.value[i].hi, ++j.infinite;
+    if (is_beyond_dtype(e, got, i)) numbers[i] = e.value[i].hi, ++j.infinite;
   Worst error, ulps, z;
   double errors = 0, values = 0;
   for (const HiLo& value : e.value) values += value.hi * value.hi;
   const double typical = std::sqrt(values / static_cast<double>(N));
   for (std::size_t i = 0; i < N; ++i) {
-    const double x = error_at(e, got, i);
+    const double x = error_at(e, numbers, i);
     errors += x * x;
     error.see(std::fabs(x), i);
     ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
-    z.see(z_at(e, got, i), i);
-    const double excess = excess_at(e, got, i);
+    z.see(z_at(e, numbers, i), i);
+    const double excess = excess_at(e, numbers, i);
     j.beyond += excess <= 1 ? 0 : 1, j.excess = std::max(j.excess, excess);
     if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
   }
@@ -425,14 +425,14 @@ Judgement judge(const Expected& e, const std::vector<double>& answer) {
   j.max_error = error.value, j.max_error_at = error.at;
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
-  j.rms_z = rms_z(e, got), j.rms_limit = e.rms_limit;
+  j.rms_z = rms_z(e, numbers), j.rms_limit = e.rms_limit;
   const BothSums sums(e);
-  const double seen = measure_sums(e, sums, got, j);
+  const double seen = measure_sums(e, sums, numbers, j);
   j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum, j.worst_gain});
-  j.smallest_gain = smallest_gain(e, got, seen);
+  j.smallest_gain = smallest_gain(e, numbers, seen);
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
-    std::vector<double> wrong = got;
+    std::vector<double> wrong = numbers;
     c.apply(wrong, e.layout);
     if (!accepts(e, sums, wrong)) {
       j.rejected_corruptions.push_back(c.name);
@@ -441,12 +441,12 @@ Judgement judge(const Expected& e, const std::vector<double>& answer) {
     // A corruption that has nowhere to show, such as a missing last row in which zeros would pass, is not required to;
     // nor is any where the truth is zero throughout: zeros are right there.
     const bool nothing_seen = !j.accepted_corruptions.empty() && j.accepted_corruptions.front() == zeros;
-    const auto shows = [&] { return nothing_seen ? wrong != got : changes_what_is_seen(e, got, wrong); };
+    const auto shows = [&] { return nothing_seen ? wrong != numbers : changes_what_is_seen(e, numbers, wrong); };
     const bool required = values > 0 && c.must_be_rejected(e.layout) && (c.applies == always || shows()) &&
                           (!c.may_be_right || changes_truth(e, c));
     (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
-  decide(e, got, j);
+  decide(e, numbers, j);
   return j;
 }
 
