@@ -483,9 +483,10 @@ void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const
                    const std::vector<double>& got, const ReportRow* form) {
   row.judgement = with_advice(j);
   row.judgement.verdict = beside_contract(j, row.by_contract ? &row.by_contract->verdict : nullptr);
-  if (form != nullptr && form->judgement.verdict == Verdict::pass && row.judgement.verdict == Verdict::fail) {
-    row.judgement.verdict = Verdict::undecided;
-    row.judgement.reason += text("; ", form->evidence, ", allows it, by no wide margin");
+  if (form != nullptr && row.judgement.verdict == Verdict::fail) {
+    row.judgement.verdict = beside_contract(j, &form->judgement.verdict);
+    if (row.judgement.verdict != Verdict::fail)
+      row.judgement.reason += text("; ", form->evidence, ", allows it, by no wide margin");
   } else if (row.judgement.verdict == Verdict::unseen && j.not_finite)
     row.judgement.reason = unseen_by_overflow(j.reason, row.contract);
   else if (row.judgement.verdict != j.verdict)

@@ -202,10 +202,10 @@ bool computes(const language::Program& form, const language::Program& program, c
 std::vector<PublishedForm> published_forms(const Problem& problem) {
   constexpr std::size_t most_work = std::size_t{1} << 24;
   const std::string& mechanism = problem.mechanism;
-  const auto room = std::ranges::find(rooms(), mechanism, &Room::name);
+  const std::shared_ptr<const Room> room = find_room(mechanism);
   const auto k = problem.inputs.find("k");
-  if (room == rooms().end() || k == problem.inputs.end()) return {};
-  const Params settings = arguments::settings_of((*room)->inputs(), problem);
+  if (room == nullptr || k == problem.inputs.end()) return {};
+  const Params settings = arguments::settings_of(room->inputs(), problem);
   const language::Program* program = arguments::find_mechanism_program(mechanism, settings);
   if (program == nullptr) return {};
   std::size_t numbers = 0;
