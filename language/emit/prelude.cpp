@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string_view>
 
 #include "oracles/scalars/w2.hpp"
@@ -418,10 +419,15 @@ DEVICE double add_product(const Draw& draw, Key key, long n, double to, double t
 
 std::string prelude_of_draws() { return std::string(of_draws); }
 
+std::string literal_of(double x) {
+  if (x == 0) return std::signbit(x) ? "-0x0p+0" : "0x0p+0";
+  return fmt::format("{:a}", x);
+}
+
 std::string prelude() {
   std::string whole(before_nodes);
   for (const W2Node& node : w2_nodes())
-    whole += fmt::format("    {{{:a}, {:a}, {:a}}},\n", node.hi, node.lo, node.tail);
+    whole += fmt::format("    {{{}, {}, {}}},\n", literal_of(node.hi), literal_of(node.lo), literal_of(node.tail));
   return whole.append(behind_nodes);
 }
 

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "language/emit/prelude.hpp"
 #include "language/evaluate/functions.hpp"
 #include "language/program/infer.hpp"
 #include "language/program/lists.hpp"
@@ -207,7 +208,8 @@ std::string Scope::formula(int v, const Indices& at) const {
   const Attributes& says = node.attributes;
   switch (node.op) {
     case Op::const_:
-      return says.fraction.empty() ? (says.truth ? "1" : "0") : fmt::format("({:a})", constant<double>(says.fraction));
+      return says.fraction.empty() ? (says.truth ? "1" : "0")
+                                   : fmt::format("({})", literal_of(constant<double>(says.fraction)));
     case Op::int_:
       return fmt::format("({}L)", says.value);
     case Op::size:
