@@ -15,8 +15,8 @@ struct ChannelSystem {
   struct Args {
     typename B::In k, log_decay;
     typename B::RowIn beta;
-    typename B::Out inverse, reads, writes;
-    typename B::RowOut totals;  // DK for each chunk
+    typename B::Out read, inverse, reads, writes;  // read: L
+    typename B::RowOut totals;                     // DK for each chunk
     int len, group;
   };
   struct Smem {
@@ -46,6 +46,7 @@ struct ChannelSystem {
           b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
           b.sync();
           auto A = in_registers(b, "KK"_s, s.L);
+          b.store("KK"_s, a.read, head, chunk * C, A);
           const auto of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, chunk * C);
           A.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, chunk * C), of_column);
           A.mask(strictly_lower, 0);

@@ -8,8 +8,8 @@ namespace assay::tile {
 
 /// The inputs and results of a forward pass, and the results of a backward one if gradients are wanted. `Tiles`: tokens
 /// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states, in outputs and in
-/// other work for all chunks at once, the stages of a pass, and their executor. Launches 1 and 4, the passes, are the
-/// room's own.
+/// other work for all chunks at once, the key channels of one in gradients if these are not all, the stages of a pass,
+/// and their executor. Launches 1 and 4, the passes, are the room's own.
 template <class Tiles, class Device>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
@@ -17,13 +17,19 @@ struct ChannelPlan {
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, read_DV = Tiles::read_values,
                         pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
+  static constexpr Size DC = [] {
+    if constexpr (requires { Tiles::channels; })
+      return Size(Tiles::channels);
+    else
+      return D;
+  }();
   const Device& device;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values, kept, parts;
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
   Values o, final_state, states, totals, updates;
-  Values du, adjoints, dinitial_state, dq_parts, dk_parts, dlog_decay_parts, dbeta_parts, dq, dk, dv, dlog_decay;
+  Values du, adjoints, dinitial_state, dbeta_parts, dq, dk, dv, dlog_decay;
 
   ChannelPlan(const Device& on, const RecurrenceShape& s, const Problem& problem)
       : device(on),
@@ -51,9 +57,6 @@ struct ChannelPlan {
         du(on.template result<"dU">(heads, kept, V)),
         adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
         dinitial_state(on.template result<"end">(heads, K, V)),
-        dq_parts(on.template result<"part">(parts, len, K)),
-        dk_parts(on.template result<"part">(parts, len, K)),
-        dlog_decay_parts(on.template result<"dlog_decay">(parts, len, K)),
         dbeta_parts(on.template result<"decay">(parts, len, 1)),
         dq(on.template result<"out">(shared, len, K)),
         dk(on.template result<"out">(shared, len, K)),
@@ -73,17 +76,29 @@ struct ChannelPlan {
                                                          {x.q.in(), x.k.in(), cotangents.o.in(), log_decay.in(),
                                                           scale.row_in(), updates.out(), du.out(), group, blocks});
   }
-  /// Gradients, when the adjoints are known too; with errors, their gradients and the write strengths.
+  /// Gradients, when the adjoints are known too; with errors, their gradients, L and the write strengths.
   template <bool Errors>
-  void gradients_of(const Values& u, const Values& errors, const Values& beta) {
+  void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
+    const auto part = [&](int count) { return device.template result<"part">(count, len, K); };
+    auto dq_parts = part(parts), dk_parts = part(parts), dx_parts = part(Errors ? parts : 0);
+    auto dp_parts = device.template result<"dP">(parts, chunks * C, C);
+    auto dl_parts =
+        device.template result < Errors ? FixedString("dL") : FixedString("dP") > (Errors ? parts : 0, chunks * C, C);
+    auto ends = device.template result<"from">(parts, chunks * D, 1);
     device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(
-        5, heads, of_chunks,
-        {x.q.in(), x.k.in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), log_decay.in(), scale.row_in(),
-         du.in(), x.v.in(), errors.in(), beta.row_in(), dq_parts.out(), dk_parts.out(), dv.out(),
-         dlog_decay_parts.out(), dbeta_parts.row_out(), group, blocks});
-    device.template sum<"part", "out">(6, dq_parts, blocks, dq);
-    device.template sum<"part", "out">(6, dk_parts, blocks, dk);
-    device.template sum<"dlog_decay", "dlog_decay">(7, dlog_decay_parts, blocks, dlog_decay);
+        5, heads, of_chunks, {x.k.in(),       u.in(),         states.in(),    adjoints.in(),  cotangents.o.in(),
+                              log_decay.in(), scale.row_in(), du.in(),        x.v.in(),       errors.in(),
+                              read.in(),      beta.row_in(),  dq_parts.out(), dk_parts.out(), dx_parts.out(),
+                              dp_parts.out(), dl_parts.out(), dv.out(),       ends.row_out(), dbeta_parts.row_out(),
+                              group,          blocks});
+    auto dq_of_heads = part(heads), dk_of_heads = part(heads);
+    const int columns = ceil_div(K, DC);
+    device.template launch<ChannelScoreGradients<B, C, DC, Errors>, B>(
+        6, heads, chunks * columns,
+        {x.q.in(), x.k.in(), log_decay.in(), dq_parts.in(), dk_parts.in(), dx_parts.in(), dp_parts.in(), dl_parts.in(),
+         ends.row_in(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group, blocks, columns, D});
+    device.template sum<"part", "out">(7, dq_of_heads, 1, dq);
+    device.template sum<"part", "out">(7, dk_of_heads, 1, dk);
   }
 
   Arrays outputs() const {

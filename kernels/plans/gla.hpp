@@ -30,7 +30,7 @@ Answer gla_plan(const Device& device, const RecurrenceShape& shape, const Proble
         4, heads, sums.of_values,
         {sums.cotangents.final_state.in(), sums.updates.in(), sums.totals.row_in(), sums.adjoints.out(),
          sums.dinitial_state.out(), len});
-    sums.template gradients_of<false>(sums.x.v, sums.du, sums.scale);  // neither errors nor strengths
+    sums.template gradients_of<false>(sums.x.v, sums.du, sums.du, sums.scale);  // neither errors nor strengths
   });
   answer.gradients = sums.gradients();
   return answer;

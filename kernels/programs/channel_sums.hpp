@@ -175,22 +175,21 @@ struct ChannelReads {
   }
 };
 
-/// Gradients of a chunk's tokens. dq, dk, dlog_decay and dbeta are this block's part, the value columns v0.. of its
-/// head. `Errors`: what is written are errors, not the values themselves.
+/// What goes through the states of the gradients of a chunk's tokens, and the cotangents of the scores: this block's
+/// part, the value columns v0.. of its head. `Errors`: what is written are errors, not the values themselves.
 template <ExecutorTypes B, Size C, Size DK, Size DV, bool Errors>
 struct ChannelGradients {
   struct Args {
-    typename B::In q, k, u, states, adjoints, o_cotangent, log_decay;
+    typename B::In k, u, states, adjoints, o_cotangent, log_decay;
     typename B::RowIn scale;
-    typename B::In du;         // without errors: dU of the reads
-    typename B::In v, errors;  // with errors: V and E
+    typename B::In du;               // without errors: dU of the reads
+    typename B::In v, errors, read;  // with errors: V, E and L
     typename B::RowIn beta;
-    typename B::Out dq, dk, dv, dlog_decay;
-    typename B::RowOut dbeta;
+    typename B::Out dq, dk, dx, dp, dl, dv;  // dx: of keys that are read with
+    typename B::RowOut ends, dbeta;          // ends: rowsum(S o G), DK for each chunk
     int group, blocks;
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
     typename B::template Tile<"U", C, DV> U;
     typename B::template Tile<"dO", C, DV> dO;
@@ -200,27 +199,18 @@ struct ChannelGradients {
     typename B::template Tile<"dU", C, DV> dU;  // or E
     TileIf<Errors, typename B::template Tile<"V", C, DV>> V;
     TileIf<Errors, typename B::template Tile<"Fc", C, DV>> F;
-    typename B::template Tile<"zKc", C, DK> weighted;  // z o K, or a o K
     typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> a;
-    typename B::template Tile<"alpha", C, DK> z;
-    typename B::template Tile<"terms", C, DK> left;   // terms of rows of a, then dQ
-    typename B::template Tile<"terms", C, DK> right;  // terms of rows of z, then dK
-    typename B::template Tile<"terms", C, DK> dg;
-    typename B::template Tile<"P", C, C> dP;
-    TileIf<Errors, typename B::template Tile<"P", C, C>> L;
-    TileIf<Errors, typename B::template Tile<"P", C, C>> dL;
+    typename B::template Tile<"alpha", C, DK> decays;  // a, then z
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks;
+    const int chunk = block / a.blocks;
     const Place at{head, head * a.blocks + block % a.blocks, block % a.blocks * DV, chunk * C};
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, shared, at.row0);
-          b.load(s.K, a.k, shared, at.row0);
+          b.load(s.K, a.k, head / a.group, at.row0);
           b.load(s.U, a.u, head, at.row0, at.v0);
           b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
           b.load(s.S, a.states, head, chunk * DK, at.v0);
@@ -230,20 +220,15 @@ struct ChannelGradients {
         },
         [&](int, int) {
           put_cotangents(b, s, a, at);
-          put_decays_and_scores(b, s);
-          auto [dQ, dK] = through_states(b, s);
+          b.channel_prefix("decay"_s, s.decays, s.alpha);
+          store_scores(b, s, a, at);
+          b.store_row("from"_s, a.ends, at.part, chunk * DK, b.dot("from"_s, s.S, s.G));
           b.sync();
-          b.channel_gates("gates"_s, s.dg, s.left, s.right);
-          if constexpr (Errors)
-            store_dbeta(b, s, a, at);
-          else
-            store_dv(b, s, a, at);
+          by_reads(b, s, a, at);
           b.sync();
-          b.put(s.left, dQ);
-          b.put(s.right, dK);
+          b.channel_suffix("decay"_s, s.decays, s.alpha);
           b.sync();
-          through_scores(b, s);
-          store(b, s, a, at, dQ, dK);
+          by_writes(b, s, a, at);
         });
   }
 
@@ -269,66 +254,152 @@ struct ChannelGradients {
     b.sync();
   }
   template <class Ex>
-  TILE_FN static void put_decays_and_scores(Ex& b, Smem& s) {
-    b.channel_prefix("decay"_s, s.a, s.alpha);
-    b.channel_suffix("decay"_s, s.z, s.alpha);
+  TILE_FN static void store_scores(Ex& b, Smem& s, const Args& a, const Place& at) {
     auto dP = b.abt("dP"_s, s.Y, s.U);
     dP.mask(lower, 0);
-    b.put(s.dP, dP);
+    b.store("dP"_s, a.dp, at.part, at.row0, dP);
     if constexpr (Errors) {
-      b.channel_scores("KK"_s, "decay"_s, s.L, s.K, s.K, s.alpha);
       auto dL = b.abt("dL"_s, s.F, s.U);
       dL.mask(strictly_lower, 0);
-      b.put(s.dL, dL);
+      b.store("dL"_s, a.dl, at.part, at.row0, dL);
     }
-    b.sync();
   }
-  /// The parts of dQ and dK through the states, and the terms of their decays.
+  /// Of what reads the state before the chunk: queries and, with errors, keys.
   template <class Ex>
-  TILE_FN static auto through_states(Ex& b, Smem& s) {
+  TILE_FN static void by_reads(Ex& b, Smem& s, const Args& a, const Place& at) {
     const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
-    auto k = in_registers(b, "X"_s, s.K);
-    auto weighted = k;
-    weighted.zip("X"_s, times, chosen<Errors>(s.a, s.z));
-    b.put(s.weighted, weighted);
     auto dQ = b.abt("dQ"_s, s.Y, s.S);
-    dQ.zip("dQ"_s, to_query, s.a);
+    dQ.zip("dQ"_s, to_query, s.decays);
+    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+    if constexpr (Errors) {
+      auto dX = b.abt("dX"_s, s.F, s.S);
+      dX.zip("dX"_s, times, s.decays);
+      b.store("part"_s, a.dx, at.part, at.row0, dX);
+      auto R = b.acc("R"_s, Shape<C, DV>{});
+      b.mma(R, b.cast("zKc"_s, decayed_keys(b, s)), s.S);
+      auto L = b.load_acc("KK"_s, Shape<C, C>{}, a.read, at.head, at.row0);
+      L.mask(strictly_lower, 0);
+      R.zip("R"_s, taken_from, s.V);
+      auto LU = b.acc("LU"_s, Shape<C, DV>{});
+      b.mma(LU, b.cast("Lc"_s, L), s.U);
+      R.zip("R"_s, minus, LU);
+      if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V);
+      auto E = in_registers(b, "X"_s, s.dU);
+      b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
+    }
+  }
+  /// Of what is written to the state after it.
+  template <class Ex>
+  TILE_FN static void by_writes(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto dK = b.abt("dK"_s, s.U, s.G);
+    dK.zip("dK"_s, times, s.decays);
+    b.store("part"_s, a.dk, at.part, at.row0, dK);
+    if constexpr (!Errors) {
+      auto dV = b.acc("dV"_s, Shape<C, DV>{});
+      b.mma(dV, b.cast("zKc"_s, decayed_keys(b, s)), s.G);
+      if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
+      dV.zip("dV"_s, plus, s.dU);
+      b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
+    }
+  }
+  /// a o K or z o K.
+  template <class Ex>
+  TILE_FN static auto decayed_keys(Ex& b, Smem& s) {
+    auto keys = in_registers(b, "X"_s, s.K);
+    keys.zip("X"_s, times, s.decays);
+    return keys;
+  }
+};
+
+/// The gradients of a chunk's queries and keys in the channels c0.. of a head, and of its log decays: the sums of the
+/// parts through the states, and what goes through the scores.
+template <ExecutorTypes B, Size C, Size DK, bool Errors>
+struct ChannelScoreGradients {
+  struct Args {
+    typename B::In q, k, log_decay, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts;
+    typename B::RowIn ends;
+    typename B::Out dq, dk, dlog_decay;
+    int group, parts, columns, dim;  // parts of a head, blocks of channels of a chunk, rows of `ends` of one
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"alpha", C, DK> alpha;
+    typename B::template Tile<"terms", C, DK> left;   // terms of rows of a, then dQ
+    typename B::template Tile<"terms", C, DK> right;  // terms of rows of z, then dK
+    typename B::template Tile<"terms", C, DK> dg;
+    typename B::template Tile<"P", C, C> dP;
+    TileIf<Errors, typename B::template Tile<"P", C, C>> dL;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const Place at{head, block / a.columns, block / a.columns * C, block % a.columns * DK};
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, head / a.group, at.row0, at.c0);
+          b.load(s.K, a.k, head / a.group, at.row0, at.c0);
+        },
+        [&](int, int) {
+          put_decays(b, s, a, at);
+          put_scores(b, s, a, at);
+          auto dQ = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dq_parts, at, at.c0);
+          auto dK = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dk_parts, at, at.c0);
+          put_terms(b, s, a, at, dQ, dK);
+          b.sync();
+          b.channel_gates("gates"_s, s.dg, s.left, s.right);
+          b.sync();
+          b.put(s.left, dQ);
+          b.put(s.right, dK);
+          b.sync();
+          through_scores(b, s);
+          store(b, s, a, at, dQ, dK);
+        });
+  }
+
+ private:
+  struct Place {
+    int head, chunk, row0, c0;
+  };
+
+  template <class Ex, class St, class Sh>
+  TILE_FN static auto sum_of_parts(Ex& b, St st, Sh shape, const Args& a, const typename B::In& parts, const Place& at,
+                                   int col0 = 0) {
+    auto sum = b.load_acc(st, shape, parts, at.head * a.parts, at.row0, col0);
+    for (int p = 1; p < a.parts; ++p) {
+      auto part = b.load_acc(st, shape, parts, at.head * a.parts + p, at.row0, col0);
+      sum.zip(st, plus, part);
+    }
+    return sum;
+  }
+  template <class Ex>
+  TILE_FN static void put_decays(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto alpha = b.load_acc("alpha"_s, Shape<C, DK>{}, a.log_decay, at.head, at.row0, at.c0);
+    alpha.map("alpha"_s, [](auto x) { return ex2(x * decltype(x)(0x1.71547652b82fep+0)); });
+    b.put(s.alpha, alpha);
+  }
+  template <class Ex>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, const Place& at) {
+    b.put(s.dP, sum_of_parts(b, "dP"_s, Shape<C, C>{}, a, a.dp_parts, at));
+    if constexpr (Errors) b.put(s.dL, sum_of_parts(b, "dL"_s, Shape<C, C>{}, a, a.dl_parts, at));
+  }
+  /// The terms of the decays in what goes through the states; with errors, dK takes what keys that are read with have.
+  template <class Ex, class Keys>
+  TILE_FN static void put_terms(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dQ, Keys& dK) {
+    auto k = in_registers(b, "X"_s, s.K);
     auto row_terms = dQ;
     row_terms.zip("from"_s, times, s.Q);
-    auto dK = b.abt("dK"_s, s.U, s.G);
-    dK.zip("dK"_s, times, s.z);
     auto end_terms = dK;
     end_terms.zip("from"_s, times, k);
     b.put(s.right, end_terms);
     if constexpr (Errors) {
-      auto dX = b.abt("dX"_s, s.F, s.S);
-      dX.zip("dX"_s, times, s.a);
+      auto dX = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dx_parts, at, at.c0);
       if (b.planted("dk_without_read"_s, true, false)) dK.zip("dK"_s, plus, dX);
       dX.zip("from"_s, times, k);
       row_terms.zip("from"_s, plus, dX);
     }
     b.put(s.left, row_terms);
-    return Two<decltype(dQ), decltype(dK)>{dQ, dK};
-  }
-  template <class Ex>
-  TILE_FN static void store_dbeta(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto R = b.ab("R"_s, s.weighted, s.S);
-    auto L = in_registers(b, "KK"_s, s.L);
-    L.mask(strictly_lower, 0);
-    R.zip("R"_s, taken_from, s.V);
-    auto LU = b.acc("LU"_s, Shape<C, DV>{});
-    b.mma(LU, b.cast("Lc"_s, L), s.U);
-    R.zip("R"_s, minus, LU);
-    if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V);
-    auto E = in_registers(b, "X"_s, s.dU);
-    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
-  }
-  template <class Ex>
-  TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto dV = b.ab("dV"_s, s.weighted, s.G);
-    if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
-    dV.zip("dV"_s, plus, s.dU);
-    b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
   }
   template <class Ex>
   TILE_FN static void through_scores(Ex& b, Smem& s) {
@@ -343,14 +414,17 @@ struct ChannelGradients {
   TILE_FN static void store(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dQ, Keys& dK) {
     const auto with_state = [&](auto x, auto state) { return b.planted("dlog_decay_without_state"_s, x + state, x); };
     dQ.zip("part"_s, copy, s.left);
-    b.store("part"_s, a.dq, at.part, at.row0, dQ);
+    b.store("part"_s, a.dq, at.head, at.row0, dQ, at.c0);
     dK.zip("part"_s, copy, s.right);
-    b.store("part"_s, a.dk, at.part, at.row0, dK);
-    auto total = b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C);
-    auto state_terms = b.rows("from"_s, times, b.dot("from"_s, s.S, s.G), total);
+    b.store("part"_s, a.dk, at.head, at.row0, dK, at.c0);
+    const int part = at.head * a.parts, end = at.chunk * a.dim + at.c0;
+    auto ends = b.load_row("from"_s, Shape<DK>{}, a.ends, part, end);
+    for (int p = 1; p < a.parts; ++p)
+      ends = b.rows("from"_s, plus, ends, b.load_row("from"_s, Shape<DK>{}, a.ends, part + p, end));
+    auto state_terms = b.rows("from"_s, times, ends, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C));
     auto dg = in_registers(b, "gates"_s, s.dg);
     dg.map("gates"_s, with_state, b.column_of(state_terms));
-    b.store("dlog_decay"_s, a.dlog_decay, at.part, at.row0, dg);
+    b.store("dlog_decay"_s, a.dlog_decay, at.head, at.row0, dg, at.c0);
   }
 };
 
