@@ -28,7 +28,8 @@ struct ChannelPlan {
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
-  Values o, final_state, states, totals, updates;
+  Values aq, zk, scores, a, z, totals;
+  Values o, final_state, states, updates;
   Values du, adjoints, dinitial_state, dbeta_parts, dq, dk, dv, dlog_decay;
 
   ChannelPlan(const Device& on, const RecurrenceShape& s, const Problem& problem)
@@ -49,10 +50,15 @@ struct ChannelPlan {
         cotangents(on, s, problem),
         log_decay(on.template input<"decay">(problem.inputs, "log_decay", heads, len, K)),
         scale(for_all_tokens<"scale">(on, s, on.scale(s, problem))),
+        aq(on.template result<"aQc">(heads, len, K)),
+        zk(on.template result<"zKc">(heads, len, K)),
+        scores(on.template result<"Pc">(heads, chunks * C, C)),
+        a(on.template result<"decay">(heads, kept, K)),
+        z(on.template result<"decay">(heads, kept, K)),
+        totals(on.template result<"decay">(heads, chunks * D, 1)),
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"end">(heads, K, V)),
         states(on.template result<"Sc">(heads, chunks * D, V)),
-        totals(on.template result<"decay">(heads, chunks * D, 1)),
         updates(on.template result<"W">(heads, chunks * D, V)),
         du(on.template result<"dU">(heads, kept, V)),
         adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
@@ -63,34 +69,57 @@ struct ChannelPlan {
         dv(on.template result<"out">(heads, len, V)),
         dlog_decay(on.template result<"dlog_decay">(heads, len, K)) {}
 
+  /// What depends on no values; with errors, the keys that read the state, too.
+  template <bool Errors>
+  void decay(Values& ak) {
+    device.template launch<ChannelDecays<B, C, D, Errors>, B>(
+        8, heads, chunks,
+        {x.q.in(), x.k.in(), log_decay.in(), aq.out(), ak.out(), zk.out(), scores.out(), a.out(), z.out(),
+         totals.row_out(), len, group, shared, kept > 0});
+  }
   /// o, when the states and what is written are known.
   void read(const Values& u) {
     const int columns = ceil_div(V, read_DV);
     device.template launch<ChannelOutputs<B, C, D, read_DV>, B>(
-        2, heads, chunks * columns,
-        {x.q.in(), x.k.in(), u.in(), states.in(), log_decay.in(), scale.row_in(), o.out(), group, shared, columns});
+        2, heads, chunks * columns, {aq.in(), scores.in(), u.in(), states.in(), scale.row_in(), o.out(), columns});
   }
   /// Computes the cotangents of the states and of the written rows from those of o.
   void read_backward() {
-    device.template launch<ChannelReads<B, C, D, DV>, B>(3, heads, of_chunks,
-                                                         {x.q.in(), x.k.in(), cotangents.o.in(), log_decay.in(),
-                                                          scale.row_in(), updates.out(), du.out(), group, blocks});
+    device.template launch<ChannelReads<B, C, D, DV>, B>(
+        3, heads, of_chunks,
+        {aq.in(), scores.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
-  /// Gradients, when the adjoints are known too; with errors, their gradients, L and the write strengths.
+  /// Gradients, when the adjoints are known too; with errors, these, L and the write strengths. `keys`: as in
+  /// ChannelGradients.
   template <bool Errors>
-  void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
+  void gradients_of(const Values& keys, const Values& u, const Values& errors, const Values& read, const Values& beta) {
     const auto part = [&](int count) { return device.template result<"part">(count, len, K); };
     auto dq_parts = part(parts), dk_parts = part(parts), dx_parts = part(Errors ? parts : 0);
     auto dp_parts = device.template result<"dP">(parts, chunks * C, C);
-    auto dl_parts =
-        device.template result < Errors ? FixedString("dL") : FixedString("dP") > (Errors ? parts : 0, chunks * C, C);
+    auto dl_parts = device.template result<"dP">(Errors ? parts : 0, chunks * C, C);
     auto ends = device.template result<"from">(parts, chunks * D, 1);
-    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(
-        5, heads, of_chunks, {x.k.in(),       u.in(),         states.in(),    adjoints.in(),  cotangents.o.in(),
-                              log_decay.in(), scale.row_in(), du.in(),        x.v.in(),       errors.in(),
-                              read.in(),      beta.row_in(),  dq_parts.out(), dk_parts.out(), dx_parts.out(),
-                              dp_parts.out(), dl_parts.out(), dv.out(),       ends.row_out(), dbeta_parts.row_out(),
-                              group,          blocks});
+    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(5, heads, of_chunks, {keys.in(),
+                                                                                           a.in(),
+                                                                                           z.in(),
+                                                                                           u.in(),
+                                                                                           states.in(),
+                                                                                           adjoints.in(),
+                                                                                           cotangents.o.in(),
+                                                                                           scale.row_in(),
+                                                                                           du.in(),
+                                                                                           x.v.in(),
+                                                                                           errors.in(),
+                                                                                           read.in(),
+                                                                                           beta.row_in(),
+                                                                                           dq_parts.out(),
+                                                                                           dk_parts.out(),
+                                                                                           dx_parts.out(),
+                                                                                           dp_parts.out(),
+                                                                                           dl_parts.out(),
+                                                                                           dv.out(),
+                                                                                           ends.row_out(),
+                                                                                           dbeta_parts.row_out(),
+                                                                                           blocks});
     auto dq_of_heads = part(heads), dk_of_heads = part(heads);
     const int columns = ceil_div(K, DC);
     device.template launch<ChannelScoreGradients<B, C, DC, Errors>, B>(

@@ -27,21 +27,73 @@
 
 namespace assay::tile {
 
-/// The sum that every chunk adds to the state, and the decays of the state in it.
+/// What the other programs need of a chunk whatever its values: a and z, the queries and keys under them, the scores P,
+/// a_C. Blocks are chunks. `Errors`: keys read the state, too.
+template <ExecutorTypes B, Size C, Size DK, bool Errors>
+struct ChannelDecays {
+  struct Args {
+    typename B::In q, k, log_decay;
+    typename B::Out aq, ak, zk, scores, a, z;
+    typename B::RowOut totals;  // DK for each chunk
+    int len, group, shared_heads;
+    bool backward;  // a and z are wanted
+  };
+  struct Smem {
+    typename B::template Tile<"Q", C, DK> Q;
+    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"alpha", C, DK> alpha;
+    typename B::template Tile<"alpha", C, DK> decays;  // a, then z
+    typename B::template Tile<"P", C, C> P;
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    b.pipeline(
+        Shape<2>{}, 1,
+        [&](int, int) {
+          b.load(s.Q, a.q, shared, chunk * C);
+          b.load(s.K, a.k, shared, chunk * C);
+        },
+        [&](int, int) {
+          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
+          b.sync();
+          b.channel_prefix("decay"_s, s.decays, s.alpha);
+          b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha, b.planted("decay_index_of_scores"_s, 0, 1));
+          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
+          b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
+          b.sync();
+          auto P = in_registers(b, "QK"_s, s.P);
+          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          b.store("Pc"_s, a.scores, head, chunk * C, P);
+          const auto under_decays = [&](auto site, auto& tile, const auto& to) {
+            auto x = in_registers(b, "X"_s, tile);
+            x.zip("X"_s, times, s.decays);
+            b.store(site, to, head, chunk * C, x);
+          };
+          under_decays("aQc"_s, s.Q, a.aq);
+          if constexpr (Errors) under_decays("Xc"_s, s.K, a.ak);
+          if (a.backward) b.store("decay"_s, a.a, head, chunk * C, in_registers(b, "decay"_s, s.decays));
+          b.sync();
+          b.channel_suffix("decay"_s, s.decays, s.alpha);
+          b.sync();
+          under_decays("zKc"_s, s.K, a.zk);
+          if (a.backward) b.store("decay"_s, a.z, head, chunk * C, in_registers(b, "decay"_s, s.decays));
+        });
+  }
+};
+
+/// The sum that every chunk adds to the state.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelUpdates {
   struct Args {
-    typename B::In k, v, log_decay;
+    typename B::In zk, v;
     typename B::Out updates;
-    typename B::RowOut totals;  // DK for each chunk
-    int len, group, blocks;
+    int blocks;
   };
   struct Smem {
-    typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"V", C, DV> V;
     typename B::template Tile<"zKc", C, DK> zK;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> z;
+    typename B::template Tile<"V", C, DV> V;
   };
 
   template <class Ex>
@@ -50,23 +102,10 @@ struct ChannelUpdates {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.K, a.k, head / a.group, chunk * C);
+          b.load(s.zK, a.zk, head, chunk * C);
           b.load(s.V, a.v, head, chunk * C, v0);
         },
-        [&](int, int) {
-          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
-          b.sync();
-          b.channel_suffix("decay"_s, s.z, s.alpha);
-          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
-          if (v0 == 0)
-            b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
-          b.sync();
-          auto zK = in_registers(b, "X"_s, s.K);
-          zK.zip("X"_s, times, s.z);
-          b.put(s.zK, zK);
-          b.sync();
-          b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.zK, s.V), v0);
-        });
+        [&](int, int) { b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.zK, s.V), v0); });
   }
 };
 
@@ -74,49 +113,33 @@ struct ChannelUpdates {
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelOutputs {
   struct Args {
-    typename B::In q, k, u, states, log_decay;
+    typename B::In aq, scores, u, states;
     typename B::RowIn scale;
     typename B::Out o;
-    int group, shared_heads, blocks;
+    int blocks;
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
-    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"aQc", C, DK> aQ;
+    typename B::template Tile<"Pc", C, C> P;
     typename B::template Tile<"U", C, DV> U;
     typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"aQc", C, DK> aQ;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> a;
-    typename B::template Tile<"P", C, C> P;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
     const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
     const auto scaled = [&](auto x, auto scale) { return b.planted("scale_forgotten"_s, x * scale, x); };
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, shared, chunk * C);
-          b.load(s.K, a.k, shared, chunk * C);
+          b.load(s.aQ, a.aq, head, chunk * C);
+          b.load(s.P, a.scores, head, chunk * C);
           b.load(s.U, a.u, head, chunk * C, v0);
           b.load(s.S, a.states, head, chunk * DK, v0);
         },
         [&](int, int) {
-          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
-          b.sync();
-          b.channel_prefix("decay"_s, s.a, s.alpha);
-          b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha, b.planted("decay_index_of_scores"_s, 0, 1));
-          b.sync();
-          auto aQ = in_registers(b, "X"_s, s.Q);
-          aQ.zip("X"_s, times, s.a);
-          b.put(s.aQ, aQ);
-          auto P = in_registers(b, "QK"_s, s.P);
-          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
-          b.sync();
           auto O = b.ab("O"_s, s.aQ, s.S);
-          b.mma(O, b.cast("Pc"_s, P), s.U);
+          b.mma(O, s.P, s.U);
           O.map("o"_s, scaled, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           b.store("out"_s, a.o, head, chunk * C, O, v0);
         });
@@ -127,21 +150,15 @@ struct ChannelOutputs {
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelReads {
   struct Args {
-    typename B::In q, k, o_cotangent, log_decay;
+    typename B::In aq, scores, o_cotangent;
     typename B::RowIn scale;
     typename B::Out updates, du;
-    int group, blocks;
+    int blocks;
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
-    typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"dO", C, DV> dO;
-    typename B::template Tile<"Yc", C, DV> Y;
     typename B::template Tile<"aQc", C, DK> aQ;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> a;
-    typename B::template Tile<"P", C, C> P;
-    typename B::template Tile<"Pc", C, C> Pc;
+    typename B::template Tile<"Pc", C, C> P;
+    typename B::template Tile<"Yc", C, DV> Y;
   };
 
   template <class Ex>
@@ -150,27 +167,16 @@ struct ChannelReads {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.Q, a.q, head / a.group, chunk * C);
-          b.load(s.K, a.k, head / a.group, chunk * C);
-          b.load(s.dO, a.o_cotangent, head, chunk * C, v0);
+          b.load(s.aQ, a.aq, head, chunk * C);
+          b.load(s.P, a.scores, head, chunk * C);
         },
         [&](int, int) {
-          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
-          b.sync();
-          b.channel_prefix("decay"_s, s.a, s.alpha);
-          b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha);
-          auto Y = in_registers(b, "X"_s, s.dO);
+          auto Y = b.load_acc("dO"_s, Shape<C, DV>{}, a.o_cotangent, head, chunk * C, v0);
           Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           b.put(s.Y, Y);
           b.sync();
-          auto aQ = in_registers(b, "X"_s, s.Q);
-          aQ.zip("X"_s, times, s.a);
-          b.put(s.aQ, aQ);
-          auto P = in_registers(b, "QK"_s, s.P);
-          b.put(s.Pc, P);
-          b.sync();
           b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.aQ, s.Y), v0);
-          b.store("dU"_s, a.du, head, chunk * C, b.atb("dU"_s, s.Pc, s.Y), v0);
+          b.store("dU"_s, a.du, head, chunk * C, b.atb("dU"_s, s.P, s.Y), v0);
         });
   }
 };
@@ -180,27 +186,22 @@ struct ChannelReads {
 template <ExecutorTypes B, Size C, Size DK, Size DV, bool Errors>
 struct ChannelGradients {
   struct Args {
-    typename B::In k, u, states, adjoints, o_cotangent, log_decay;
+    typename B::In keys, a, z, u, states, adjoints, o_cotangent;  // keys: z o K or, with errors, a o K
     typename B::RowIn scale;
     typename B::In du;               // without errors: dU of the reads
     typename B::In v, errors, read;  // with errors: V, E and L
     typename B::RowIn beta;
     typename B::Out dq, dk, dx, dp, dl, dv;  // dx: of keys that are read with
     typename B::RowOut ends, dbeta;          // ends: rowsum(S o G), DK for each chunk
-    int group, blocks;
+    int blocks;
   };
   struct Smem {
-    typename B::template Tile<"K", C, DK> K;
+    typename B::template Tile<"zKc", C, DK> keys;
     typename B::template Tile<"U", C, DV> U;
-    typename B::template Tile<"dO", C, DV> dO;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Sc", DK, DV> G;
     typename B::template Tile<"Yc", C, DV> Y;
-    typename B::template Tile<"dU", C, DV> dU;  // or E
-    TileIf<Errors, typename B::template Tile<"V", C, DV>> V;
     TileIf<Errors, typename B::template Tile<"Fc", C, DV>> F;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> decays;  // a, then z
   };
 
   template <class Ex>
@@ -210,24 +211,16 @@ struct ChannelGradients {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          b.load(s.K, a.k, head / a.group, at.row0);
+          b.load(s.keys, a.keys, head, at.row0);
           b.load(s.U, a.u, head, at.row0, at.v0);
-          b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
           b.load(s.S, a.states, head, chunk * DK, at.v0);
           b.load(s.G, a.adjoints, head, chunk * DK, at.v0);
-          if constexpr (Errors) b.load(s.V, a.v, head, at.row0, at.v0);
-          b.load(s.dU, Errors ? a.errors : a.du, head, at.row0, at.v0);
         },
         [&](int, int) {
           put_cotangents(b, s, a, at);
-          b.channel_prefix("decay"_s, s.decays, s.alpha);
-          store_scores(b, s, a, at);
           b.store_row("from"_s, a.ends, at.part, chunk * DK, b.dot("from"_s, s.S, s.G));
-          b.sync();
+          store_scores(b, s, a, at);
           by_reads(b, s, a, at);
-          b.sync();
-          b.channel_suffix("decay"_s, s.decays, s.alpha);
-          b.sync();
           by_writes(b, s, a, at);
         });
   }
@@ -240,12 +233,11 @@ struct ChannelGradients {
   /// The cotangents of the reads and, with errors, dV = beta E and F = -dV.
   template <class Ex>
   TILE_FN static void put_cotangents(Ex& b, Smem& s, const Args& a, const Place& at) {
-    b.channel_decays("alpha"_s, s.alpha, a.log_decay, at.head, at.row0);
-    auto Y = in_registers(b, "X"_s, s.dO);
+    auto Y = b.load_acc("dO"_s, Shape<C, DV>{}, a.o_cotangent, at.head, at.row0, at.v0);
     Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, at.head, at.row0));
     b.put(s.Y, Y);
     if constexpr (Errors) {
-      auto dV = in_registers(b, "X"_s, s.dU);
+      auto dV = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
       dV.map("X"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, at.head, at.row0));
       b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
       dV.map("X"_s, negative);
@@ -268,46 +260,45 @@ struct ChannelGradients {
   template <class Ex>
   TILE_FN static void by_reads(Ex& b, Smem& s, const Args& a, const Place& at) {
     const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+    auto decays = b.load_acc("decay"_s, Shape<C, DK>{}, a.a, at.head, at.row0);
     auto dQ = b.abt("dQ"_s, s.Y, s.S);
-    dQ.zip("dQ"_s, to_query, s.decays);
+    dQ.zip("dQ"_s, to_query, decays);
     b.store("part"_s, a.dq, at.part, at.row0, dQ);
     if constexpr (Errors) {
       auto dX = b.abt("dX"_s, s.F, s.S);
-      dX.zip("dX"_s, times, s.decays);
+      dX.zip("dX"_s, times, decays);
       b.store("part"_s, a.dx, at.part, at.row0, dX);
-      auto R = b.acc("R"_s, Shape<C, DV>{});
-      b.mma(R, b.cast("zKc"_s, decayed_keys(b, s)), s.S);
-      auto L = b.load_acc("KK"_s, Shape<C, C>{}, a.read, at.head, at.row0);
-      L.mask(strictly_lower, 0);
-      R.zip("R"_s, taken_from, s.V);
-      auto LU = b.acc("LU"_s, Shape<C, DV>{});
-      b.mma(LU, b.cast("Lc"_s, L), s.U);
-      R.zip("R"_s, minus, LU);
-      if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, s.V);
-      auto E = in_registers(b, "X"_s, s.dU);
-      b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
+      store_dbeta(b, s, a, at);
     }
+  }
+  template <class Ex>
+  TILE_FN static void store_dbeta(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
+    auto R = b.ab("R"_s, s.keys, s.S);
+    R.zip("R"_s, taken_from, V);
+    auto L = b.load_acc("KK"_s, Shape<C, C>{}, a.read, at.head, at.row0);
+    L.mask(strictly_lower, 0);
+    auto LU = b.acc("LU"_s, Shape<C, DV>{});
+    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    R.zip("R"_s, minus, LU);
+    if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, V);
+    auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
+    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
   }
   /// Of what is written to the state after it.
   template <class Ex>
   TILE_FN static void by_writes(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto decays = b.load_acc("decay"_s, Shape<C, DK>{}, a.z, at.head, at.row0);
     auto dK = b.abt("dK"_s, s.U, s.G);
-    dK.zip("dK"_s, times, s.decays);
+    dK.zip("dK"_s, times, decays);
     b.store("part"_s, a.dk, at.part, at.row0, dK);
     if constexpr (!Errors) {
-      auto dV = b.acc("dV"_s, Shape<C, DV>{});
-      b.mma(dV, b.cast("zKc"_s, decayed_keys(b, s)), s.G);
+      auto dV = b.ab("dV"_s, s.keys, s.G);
       if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
-      dV.zip("dV"_s, plus, s.dU);
+      auto dU = b.load_acc("dU"_s, Shape<C, DV>{}, a.du, at.head, at.row0, at.v0);
+      dV.zip("dV"_s, plus, dU);
       b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
     }
-  }
-  /// a o K or z o K.
-  template <class Ex>
-  TILE_FN static auto decayed_keys(Ex& b, Smem& s) {
-    auto keys = in_registers(b, "X"_s, s.K);
-    keys.zip("X"_s, times, s.decays);
-    return keys;
   }
 };
 
