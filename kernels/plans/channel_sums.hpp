@@ -10,7 +10,7 @@ namespace assay::tile {
 /// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states, in outputs and in
 /// other work for all chunks at once, the key channels of one in gradients if these are not all, the stages of a pass,
 /// and their executor. Launches 1 and 4, the passes, are the room's own.
-template <class Tiles, class Device>
+template <class Tiles, class Device, bool Errors>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
@@ -28,9 +28,10 @@ struct ChannelPlan {
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
-  Values aq, zk, scores, a, z, totals;
+  Values aq, ak, zk, scores, a, z, totals;
   Values o, final_state, states, updates;
-  Values du, adjoints, dinitial_state, dbeta_parts, dq, dk, dv, dlog_decay;
+  Values du, adjoints, dinitial_state, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts, ends, dbeta_parts;
+  Values dq_of_heads, dk_of_heads, dq, dk, dv, dlog_decay;
 
   ChannelPlan(const Device& on, const RecurrenceShape& s, const Problem& problem)
       : device(on),
@@ -51,6 +52,7 @@ struct ChannelPlan {
         log_decay(on.template input<"decay">(problem.inputs, "log_decay", heads, len, K)),
         scale(for_all_tokens<"scale">(on, s, on.scale(s, problem))),
         aq(on.template result<"aQc">(heads, len, K)),
+        ak(on.template result<"zKc">(Errors ? heads : 0, len, K)),
         zk(on.template result<"zKc">(heads, len, K)),
         scores(on.template result<"Pc">(heads, chunks * C, C)),
         a(on.template result<"decay">(heads, kept, K)),
@@ -63,15 +65,22 @@ struct ChannelPlan {
         du(on.template result<"dU">(heads, kept, V)),
         adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
         dinitial_state(on.template result<"end">(heads, K, V)),
+        dq_parts(on.template result<"part">(parts, len, K)),
+        dk_parts(on.template result<"part">(parts, len, K)),
+        dx_parts(on.template result<"part">(Errors ? parts : 0, len, K)),
+        dp_parts(on.template result<"dP">(parts, chunks * C, C)),
+        dl_parts(on.template result<"dP">(Errors ? parts : 0, chunks * C, C)),
+        ends(on.template result<"from">(parts, chunks * D, 1)),
         dbeta_parts(on.template result<"decay">(parts, len, 1)),
+        dq_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
+        dk_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
         dq(on.template result<"out">(shared, len, K)),
         dk(on.template result<"out">(shared, len, K)),
         dv(on.template result<"out">(heads, len, V)),
         dlog_decay(on.template result<"dlog_decay">(heads, len, K)) {}
 
-  /// What depends on no values; with errors, the keys that read the state, too.
-  template <bool Errors>
-  void decay(Values& ak) {
+  /// What depends on no values.
+  void decay() {
     device.template launch<ChannelDecays<B, C, D, Errors>, B>(
         8, heads, chunks,
         {x.q.in(), x.k.in(), log_decay.in(), aq.out(), ak.out(), zk.out(), scores.out(), a.out(), z.out(),
@@ -89,38 +98,31 @@ struct ChannelPlan {
         3, heads, of_chunks,
         {aq.in(), scores.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
-  /// Gradients, when the adjoints are known too; with errors, these, L and the write strengths. `keys`: as in
-  /// ChannelGradients.
-  template <bool Errors>
-  void gradients_of(const Values& keys, const Values& u, const Values& errors, const Values& read, const Values& beta) {
-    const auto part = [&](int count) { return device.template result<"part">(count, len, K); };
-    auto dq_parts = part(parts), dk_parts = part(parts), dx_parts = part(Errors ? parts : 0);
-    auto dp_parts = device.template result<"dP">(parts, chunks * C, C);
-    auto dl_parts = device.template result<"dP">(Errors ? parts : 0, chunks * C, C);
-    auto ends = device.template result<"from">(parts, chunks * D, 1);
-    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(5, heads, of_chunks, {keys.in(),
-                                                                                           a.in(),
-                                                                                           z.in(),
-                                                                                           u.in(),
-                                                                                           states.in(),
-                                                                                           adjoints.in(),
-                                                                                           cotangents.o.in(),
-                                                                                           scale.row_in(),
-                                                                                           du.in(),
-                                                                                           x.v.in(),
-                                                                                           errors.in(),
-                                                                                           read.in(),
-                                                                                           beta.row_in(),
-                                                                                           dq_parts.out(),
-                                                                                           dk_parts.out(),
-                                                                                           dx_parts.out(),
-                                                                                           dp_parts.out(),
-                                                                                           dl_parts.out(),
-                                                                                           dv.out(),
-                                                                                           ends.row_out(),
-                                                                                           dbeta_parts.row_out(),
-                                                                                           blocks});
-    auto dq_of_heads = part(heads), dk_of_heads = part(heads);
+  /// Gradients, when the adjoints are known too; with errors, these, L and the write strengths.
+  void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
+    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(5, heads, of_chunks,
+                                                                     {(Errors ? ak : zk).in(),
+                                                                      a.in(),
+                                                                      z.in(),
+                                                                      u.in(),
+                                                                      states.in(),
+                                                                      adjoints.in(),
+                                                                      cotangents.o.in(),
+                                                                      scale.row_in(),
+                                                                      du.in(),
+                                                                      x.v.in(),
+                                                                      errors.in(),
+                                                                      read.in(),
+                                                                      beta.row_in(),
+                                                                      dq_parts.out(),
+                                                                      dk_parts.out(),
+                                                                      dx_parts.out(),
+                                                                      dp_parts.out(),
+                                                                      dl_parts.out(),
+                                                                      dv.out(),
+                                                                      ends.row_out(),
+                                                                      dbeta_parts.row_out(),
+                                                                      blocks});
     const int columns = ceil_div(K, DC);
     device.template launch<ChannelScoreGradients<B, C, DC, Errors>, B>(
         6, heads, chunks * columns,

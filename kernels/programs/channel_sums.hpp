@@ -18,8 +18,9 @@
 // and each term is a term of the gradient of the log of every gate in its product:
 //   dlog_decay_r = the terms of dP and dL with j < r <= i + sum_{i >= r} q_i (a o Y S^T)_i + k_i (a o F S^T)_i
 //                + sum_{j < r} k_j (z o U G^T)_j + a_C <S, G>
-// Blocks are pairs of a chunk and DV columns of the values, in this order. States lie in memory as operands: DK rows
-// for each chunk.
+// What depends on no values is made once a chunk, in memory: a block that holds a tile of decays leaves room for few
+// others, and chains along a chunk wait for each other. Blocks are pairs of a chunk and DV columns of the values, in
+// this order. States lie in memory as operands: DK rows for each chunk.
 #include <type_traits>
 
 #include "kernels/core/functions.hpp"
