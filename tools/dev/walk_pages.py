@@ -137,15 +137,18 @@ def run_all(commands, tool, shown=None, transcript=False):
             os.symlink(target, pathlib.Path(folder, name))
         programs = pathlib.Path(folder, "bin")
         put_on_path(programs, transcript)
-        # Programs that are installed beside this Python are found, too.
-        path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        # Programs that are installed beside this Python are found, too. A page that exports its PATH has to find all by that.
+        exports = [command for command in commands if command.startswith("export PATH=")]
+        path = os.environ["PATH"] if exports else f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         # pytest prints its summary in full where one of these says that it runs in continuous integration: readers see it cut off.
         own = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER", "COLUMNS", "PYTEST_ADDOPTS")}
         # Its threads are a third of the time that a kernel in numpy takes to begin.
         environment = {**own, "LC_ALL": "C.UTF-8", "PATH": path, "XDG_CACHE_HOME": kept, "TMPDIR": folder, "OPENBLAS_NUM_THREADS": "1"}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1"} if transcript else {}  # the tree stays as it is
+        exported = ""
         for command in commands:
-            words = ["bash", "-o", "pipefail", "-c", command] if transcript else ["sh", "-c", patient(command)]
+            exported += command.replace("$PWD/build/python/", f"{ROOT}/build/python/") + "; " if command in exports else ""
+            words = ["bash", "-o", "pipefail", "-c", command] if transcript else ["sh", "-c", exported + patient(command)]
             ran = subprocess.run(words, cwd=folder, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE if transcript else subprocess.STDOUT)
             yield marked(ran) if transcript else ran.stdout.splitlines()
