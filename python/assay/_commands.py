@@ -7,15 +7,32 @@ import traceback
 
 import numpy
 
-from . import _native
+from . import _cases, _native
 from ._arrays import numpy_array
 from ._cases import ANSWER, CASE, case, load
 from ._native import InputError
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses flags of other programs, as --dtype and --rtol, in the words of the program's verbs, which know them."""
+
+    def parse_args(self, args=None, namespace=None):
+        self.typed = args or []
+        return super().parse_args(args, namespace)
+
+    def error(self, message):
+        for flag in (word.partition("=")[0] for word in self.typed if word.startswith("--")):
+            try:
+                _cases.said("list", flag)
+            except InputError as refused:
+                if str(refused).startswith(f"there is no {flag}: "):
+                    self.exit(2, f"assay: {str(refused).partition('; ')[0]}\n")  # behind it is a flag that only `check` has
+        super().error(message)
+
+
 def parser(verb, about, page="guides/invariance", seed="of a mechanism's numbers (0)"):
     """The parser with the options of all these verbs."""
-    p = argparse.ArgumentParser(prog=f"assay {verb}", description=f"{about} (docs/{page}.md).")
+    p = Parser(prog=f"assay {verb}", description=f"{about} (docs/{page}.md).")
     p.add_argument("--shape", help="of a mechanism: B,T,H,K or B,T,H,K,V; H as 8/4 are 8 heads that share 4")
     p.add_argument("--precision", default="bf16", help="of q, k and v of a mechanism (bf16)")
     p.add_argument("--seed", type=int, default=0, help=seed)
