@@ -70,6 +70,7 @@ struct Counts {
 std::string as_junit(const Page& page, const Rows& rows) {
   Counts all;
   std::string suites;
+  const std::string file = page.artifact.empty() ? "" : " file=\"" + xml(page.artifact) + '"';
   for (std::size_t first = 0, last = 0; first < rows.size(); first = last) {
     const std::string suite = kernel_of(rows[first]) + ' ' + contract_of(rows[first]);
     Counts counts;
@@ -77,7 +78,7 @@ std::string as_junit(const Page& page, const Rows& rows) {
     for (; last < rows.size() && kernel_of(rows[last]) + ' ' + contract_of(rows[last]) == suite; ++last) {
       const ReportRow& row = rows[last];
       counts.see(row), all.see(row);
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"", xml(suite), xml(tensor_of(row)));
+      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"{}", xml(suite), xml(tensor_of(row)), file);
       if (passes(row)) {
         const std::string evidence = evidence_of(row);
         cases += evidence.empty()

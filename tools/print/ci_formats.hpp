@@ -7,8 +7,8 @@
 
 namespace assay {
 
-/// JUnit's XML: a suite for each kernel and precision, a case for each tensor. VACUOUS and UNDECIDED are failures, as
-/// FAIL is; UNSUPPORTED and ERROR are errors.
+/// JUnit's XML: a suite for each kernel and precision, a case for each tensor, at the page's artifact. VACUOUS and
+/// UNDECIDED are failures, as FAIL is; UNSUPPORTED and ERROR are errors.
 std::string as_junit(const Page& page, const std::vector<ReportRow>& rows);
 
 /// SARIF 2.1.0: a result for each row that is not PASS. Its place is the page's artifact or, without one, the tile

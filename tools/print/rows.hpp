@@ -88,7 +88,7 @@ struct Page {
   /// Where people read it in place of the kernels' tables and of what rows complain of, which findings then tell.
   std::optional<Table> overview = {};
   std::string command = {};                  ///< makes the page again
-  std::string artifact = {};                 ///< the file that annotations and SARIF point at, if there is one
+  std::string artifact = {};                 ///< the file that JUnit, SARIF and annotations point at, if any
   std::vector<std::string> findings = {};    ///< lines in front of the complaints, where prints_notes
   std::vector<std::string> notes = {};       ///< lines at the end, where prints_notes
   std::vector<std::string> not_judged = {};  ///< tensors beside those of the rows

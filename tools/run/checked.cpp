@@ -314,7 +314,7 @@ void add_kernel_flags(CLI::App& app, CheckOptions& options) {
       ->check(number_in(shortest_limit, longest_limit))
       ->capture_default_str();
   app.add_option("--annotate", options.annotate,
-                 "the file that SARIF and annotations point at; without, the first one that the command names, or OUT");
+                 "the file that JUnit, SARIF and annotations point at; without, the first one of the command, or OUT");
 }
 
 std::string annotated_file(const CheckOptions& options) {

@@ -35,7 +35,7 @@ struct CheckOptions {
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
   std::string shrink_output, plot;
-  std::string annotate;        ///< the file that annotations and SARIF point at; "" where none is given
+  std::string annotate;        ///< the file that JUnit, SARIF and annotations point at; "" where none is given
   std::string judge = "auto";  ///< where draws run, as judge_on takes it
 
   /// As people are told of it: with what the case shows, the contract where they ask `why`, and the cache.
