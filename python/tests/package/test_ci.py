@@ -66,7 +66,7 @@ class Machine:
     environments = {}  # by these lines
 
     def __init__(self, folder):
-        self.home, self.work, self.installed = folder, folder / "work", set()
+        self.home, self.work, self.venv, self.installed = folder, folder / "work", folder / "work/venv", set()
         for text, name in re.findall(r"^```python\n(# (\w+\.py)\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
             write(self.work / name, text)
         write(folder / "bin/sudo", SUDO)
@@ -84,8 +84,8 @@ class Machine:
 
     def run(self, lines, **variables):
         """The exit code of lines in bash. All parts share what the first has installed."""
-        if lines in self.environments and not (self.work / "venv").exists():
-            (self.work / "venv").symlink_to(self.environments[lines])
+        if lines in self.environments and not self.venv.exists():
+            self.venv.symlink_to(self.environments[lines])
             self.installed.add(lines)
         if lines in self.installed:
             return 0
@@ -98,7 +98,7 @@ class Machine:
         print(f"$ {lines}\n{ran.stdout}{ran.stderr}exit code {ran.returncode}")
         if ran.returncode == 0 and "pip install" in lines:
             self.installed.add(lines)
-            self.environments[lines] = self.work / "venv"
+            self.environments[lines] = self.venv
         return ran.returncode
 
 
@@ -107,10 +107,9 @@ def filled(text, **values):
     return re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda found: str(values[found[1].replace(".", "_")]), text)
 
 
-def on_github(machine):
-    (text,) = blocks("yaml", "GitHub")
-    (job,) = yaml.safe_load(text)["jobs"].values()
-    codes = []
+def on_github(machine, which=0):
+    (job,) = yaml.safe_load(blocks("yaml", "GitHub")[which])["jobs"].values()
+    codes, cache = [], None if which == 0 else machine.home / ".cache/assay"
     for part in job["strategy"]["matrix"]["part"]:
         code = 0
         for step in job["steps"]:
@@ -124,10 +123,18 @@ def on_github(machine):
             elif step.get("uses", "").startswith("actions/upload-artifact@"):
                 assert step["if"] == "always()" and list(machine.work.glob(given["path"]))
             elif code == 0:
-                code = machine.run(filled(step["run"], matrix_part=part))
+                code = machine.run(filled(step["run"], matrix_part=part), RUNNER_TOOL_CACHE=f"{machine.home}/tools")
         codes.append(code)
     assert any(pathlib.Path(cache).rglob("*.*"))  # what the next run restores
     return max(codes)
+
+
+def on_a_runner_of_ones_own(machine):
+    write(machine.home / "bin/sudo", "#!/bin/sh\nexit 1\n")
+    machine.venv = machine.home / "tools/venv"
+    code = on_github(machine, 1)
+    assert not (machine.work / "venv").exists()  # the next checkout would delete it
+    return code
 
 
 def on_gitlab(machine):
@@ -152,18 +159,18 @@ def on_slurm(machine):
 
 
 @pytest.mark.xdist_group("jobs")  # which share what the first has installed
-@pytest.mark.parametrize("job", [on_github, on_gitlab, on_slurm])
+@pytest.mark.parametrize("job", [on_github, on_a_runner_of_ones_own, on_gitlab, on_slurm])
 def test_a_job_is_red_where_the_kernel_is_wrong(tmp_path, job):
     machine = Machine(tmp_path)
     assert job(machine) == 0
     parts = sorted(machine.work.glob("part-*.json"))
     pages = [json.loads(path.read_text()) for path in parts]
     assert len(parts) > 1 and sum(map(len, pages)) == 3
-    assert machine.run(f"venv/bin/python merged.py {len(parts)}") == 0
-    assert machine.run("venv/bin/python merged.py 1") == 1  # the other parts are left out
+    assert machine.run(f"{machine.venv}/bin/python merged.py {len(parts)}") == 0
+    assert machine.run(f"{machine.venv}/bin/python merged.py 1") == 1  # the other parts are left out
     machine.break_kernel()
     assert job(machine) == 1
-    assert machine.run(f"venv/bin/python merged.py {len(parts)}") == 1
+    assert machine.run(f"{machine.venv}/bin/python merged.py {len(parts)}") == 1
 
 
 def test_a_release_has_wheels_that_give_a_verdict(tmp_path):
