@@ -2,9 +2,8 @@
 import concurrent.futures
 import json
 import multiprocessing
-import pathlib
 import pickle
-import subprocess
+import secrets
 import sys
 import tempfile
 import time
@@ -13,6 +12,7 @@ import types
 import assay
 import pytest
 from kernels import delta_rule
+from test_ci import Machine, blocks, write
 
 CASES = [{"mechanism": "deltanet", "shape": (1, t, 2, 8), "dtype": d, "cotangents": False} for t in (1, 40) for d in ("bf16", "fp32")] + [
     {"mechanism": "deltanet", "shape": (1, 17, "2/1", 8), "seed": 5, "cotangents": False},
@@ -40,41 +40,27 @@ def test_results_do_not_depend_on_who_works(here):
     assert json.dumps(assay.merge(shards)) == json.dumps(here)
 
 
-def test_two_workers_of_dask(here, tmp_path, monkeypatch):
-    import dask
-    import distributed
-
-    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parent))
-    with dask.config.set({"temporary-directory": str(tmp_path), "distributed.worker.daemon": False}):
-        with distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
-            client.run(lambda path: __import__("sys").path.insert(0, path), str(pathlib.Path(__file__).parent))
-            with client.get_executor() as executor:
-                there = assay.run(CASES, kernel, executor=executor, arrays="numpy")
-            assert len(client.run(lambda: __import__("os").getpid())) == 2
-    assert json.dumps(here) == json.dumps(there)
-
-
-MPI = """
-import json, pathlib, sys
-sys.path[:0] = [{here!r}]
-import assay
-from mpi4py.futures import MPIPoolExecutor
-from test_runs import CASES, kernel
-
-if __name__ == "__main__":
-    with MPIPoolExecutor() as executor:
-        assert executor.num_workers == 2
-        pathlib.Path("pages.json").write_text(json.dumps(assay.run(CASES, kernel, executor=executor, arrays="numpy")))
-"""
+def follows(folder, name, **variables):
+    """The page's command for this pool gives the pages of one process, computed by others, and is red where the kernel is wrong."""
+    machine = Machine(folder)
+    (command,) = [line for line in blocks("bash", "Pools of workers")[0].splitlines() if f"pool.py {name} " in line]
+    kernel = machine.work / "kernel.py"
+    tells = f"open({str(folder)!r} + '/worker-' + os.environ.get('PMI_RANK', str(os.getpid())), 'w').close()"
+    write(kernel, "import os\n" + kernel.read_text().replace("    S, o =", f"    {tells}\n    S, o ="))
+    for code in (0, 1):
+        if code:
+            machine.break_kernel()
+            [path.unlink() for path in folder.glob("worker-*")]
+        assert machine.run(f"echo $$ >../master; exec {command}", **variables) == code
+        workers = {path.name for path in folder.glob("worker-*")}
+        assert workers and not workers & {"worker-0", "worker-" + (folder / "master").read_text().strip()}
+        assert machine.run("exec python checks.py 1/1 alone.json") == code
+        assert (machine.work / "pages.json").read_text() == (machine.work / "alone.json").read_text()
 
 
-def test_two_workers_of_mpi(here, tmp_path):
-    """Of three ranks the first hands out the cases."""
-    (tmp_path / "ranks.py").write_text(MPI.format(here=str(pathlib.Path(__file__).parent)))
-    mpiexec = pathlib.Path(sys.executable).with_name("mpiexec")  # of the package mpich
-    done = subprocess.run([mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", "ranks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "pages.json").read_text() == json.dumps(here)
+@pytest.mark.parametrize("name", ["processes", "dask", "mpi"])
+def test_two_workers_of_a_pool(tmp_path, name):
+    follows(tmp_path, name)
 
 
 class Task:
@@ -104,16 +90,15 @@ def test_ray_has_an_executor_of_ours(here, monkeypatch):
         assay.executors.ray()
 
 
-def test_two_workers_of_ray(here, monkeypatch):
+def test_two_workers_of_ray(tmp_path, monkeypatch):
     import ray
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    folder = str(pathlib.Path(__file__).parent)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # of this cluster alone, whose driver has a home of its own
     with tempfile.TemporaryDirectory(prefix="ray") as short:  # of its path Ray makes names of sockets, which may have 107 letters
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=short, runtime_env={"env_vars": {"PYTHONPATH": folder}})
+        cluster = ray.init(num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=short)
         try:
-            with assay.executors.ray(num_cpus=1) as workers:
-                assert json.dumps(assay.run(CASES, kernel, executor=workers, arrays="numpy")) == json.dumps(here)
+            follows(tmp_path, "ray", RAY_ADDRESS=cluster.address_info["gcs_address"])
         finally:
             ray.shutdown()
 
