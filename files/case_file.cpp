@@ -257,6 +257,7 @@ std::shared_ptr<const Room> room_named(std::string_view name, std::string_view f
 
 std::vector<std::shared_ptr<const Room>> rooms_named(const std::vector<std::string>& names, std::string_view flag) {
   std::vector<std::shared_ptr<const Room>> found;
+  found.reserve(names.size());
   for (const std::string& name : names) found.push_back(room_named(name, flag));
   for (const Room* room : names.empty() ? rooms() : std::span<const Room* const>())
     found.push_back(find_room(room->name));

@@ -285,7 +285,7 @@ std::string Scope::product(int contraction, const Letters& at) const {
   const auto operand = [&](int i, const std::string& letters) {
     const int v = node.args[language::index(i)];
     const Indices indices = indices_from(letters, at);
-    const std::string exact = written(v, indices);
+    std::string exact = written(v, indices);
     if (!is_drawn()) return exact;
     return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, 1 + i), flat(axes(v), indices), exact);
   };
@@ -392,6 +392,7 @@ std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
   const Node& errs = *block_.node(of);
   std::vector<std::string> list;
   const int parts = errs.op == Op::contract ? 3 : errs_in_draws(errs) ? 1 : 0;
+  list.reserve(language::index(parts));
   for (int part = 0; part < parts; ++part)
     list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), *drawn_, token,
                                4 * of + part));

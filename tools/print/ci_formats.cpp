@@ -78,7 +78,7 @@ std::string as_junit(const Page& page, const Rows& rows) {
     for (; last < rows.size() && kernel_of(rows[last]) + ' ' + contract_of(rows[last]) == suite; ++last) {
       const ReportRow& row = rows[last];
       counts.see(row), all.see(row);
-      cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\"{}", xml(suite), xml(tensor_of(row)), file);
+      cases += fmt::format(R"(    <testcase classname="{}" name="{}"{})", xml(suite), xml(tensor_of(row)), file);
       if (passes(row)) {
         const std::string evidence = evidence_of(row);
         cases += evidence.empty()

@@ -346,10 +346,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   // Before a kernel runs: what is written from here on is not read.
   if (options.keeps) checked.cache = std::make_unique<Cache>();
   std::optional<SampledParts> parts = parts_to_judge(options, problem);
-  if (runs || parts)
-    checked.trial = trial_of(options, problem, parts);
-  else
-    checked.trial = trial_of(options, std::move(problem), parts);
+  checked.trial = trial_of(options, runs || parts ? problem : std::exchange(problem, {}), parts);
   const double of_draws = tell_cost(options, *checked.trial, console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
@@ -372,7 +369,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   }
   if (parts) {
     choose_parts(options, *parts);
-    checked.trial = trial_of(options, options.same_bits ? problem : std::move(problem), parts);
+    checked.trial = trial_of(options, options.same_bits ? problem : std::exchange(problem, {}), parts);
     prepare(checked, options, progress);
   }
   std::map<std::string, std::string> changed;
