@@ -43,7 +43,9 @@ class StrictJson final : public nlohmann::json_sax<J> {
     name_ = std::move(name);
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const typename J::exception& error) override {
+  bool parse_error(std::size_t read, const std::string& token, const typename J::exception& error) override {
+    // Of an empty text versions of the library say different things.
+    if (read <= 1 && token.empty()) refuse_("nothing is there; expected JSON");
     // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." or
     // "[json.exception.out_of_range.406] number overflow ...": the end is for people.
     std::string what = error.what();

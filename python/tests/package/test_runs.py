@@ -46,14 +46,15 @@ def follows(folder, name, **variables):
     (command,) = [line for line in blocks("bash", "Pools of workers")[0].splitlines() if f"pool.py {name} " in line]
     kernel = machine.work / "kernel.py"
     tells = f"open({str(folder)!r} + '/worker-' + os.environ.get('PMI_RANK', str(os.getpid())), 'w').close()"
-    write(kernel, "import os\n" + kernel.read_text().replace("    S, o =", f"    {tells}\n    S, o ="))
+    waits = f"end = time.time() + 60\n    while len(glob.glob({str(folder)!r} + '/worker-*')) < 2 and time.time() < end: time.sleep(.05)"
+    write(kernel, "import glob, os, time\n" + kernel.read_text().replace("    S, o =", f"    {tells}\n    {waits}\n    S, o ="))
     for code in (0, 1):
         if code:
             machine.break_kernel()
             [path.unlink() for path in folder.glob("worker-*")]
         assert machine.run(f"echo $$ >../master; exec {command}", **variables) == code
         workers = {path.name for path in folder.glob("worker-*")}
-        assert workers and not workers & {"worker-0", "worker-" + (folder / "master").read_text().strip()}
+        assert len(workers) > 1 and not workers & {"worker-0", "worker-" + (folder / "master").read_text().strip()}
         assert machine.run("exec python checks.py 1/1 alone.json") == code
         assert (machine.work / "pages.json").read_text() == (machine.work / "alone.json").read_text()
 
