@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -40,14 +41,19 @@ struct Contribution {
   bool exact = false;
 };
 
-/// A gate's gradient [H][T], [H][T][K] of gates of single channels or [H] of one number for all tokens, and what every
-/// token's query and key contribute to it, in the layout of a gate of every token.
+/// A gate's gradient [H][T], [H][T][K] of gates of single channels or [H] of one number for all tokens, what every
+/// token's query and key contribute to it, in the layout of a gate of every token, and, of every head and channel, the
+/// products of the last state with its cotangent, which the sums begin with.
 struct GateSums {
   std::string name;
   std::vector<int> shape;
   Layout layout;
   bool per_channel, per_token;
-  std::vector<Contribution> gained, lost;
+  std::vector<Contribution> gained, lost, last;
+  std::span<const Contribution> last_of(int head, int channel) const {
+    const std::size_t products = last.size() / static_cast<std::size_t>(layout.heads * layout.cols);
+    return std::span(last).subspan(static_cast<std::size_t>(head * layout.cols + channel) * products, products);
+  }
 };
 
 /// The error that a rounding of that size adds, or its variance.
@@ -65,11 +71,17 @@ std::vector<double> errors_of(const GateSums& gate, Format operands, const Error
   std::vector<double> errors(gate.per_token ? n.size() : static_cast<std::size_t>(n.heads));
   for (int h = 0; h < n.heads; ++h)
     for (int c = 0; c < n.cols; ++c) {
-      double sum = 0, largest = 0, of_sums = 0, of_operands = 0;
+      double begin = 0, sum = 0, largest = 0, of_sums = 0, of_operands = 0;
+      bool exact = true;
+      for (const Contribution& x : gate.last_of(h, c)) {
+        begin += x.value;
+        if (x.exact) continue;
+        exact = false;
+        for (const double size : {x.value, begin}) of_sums += rounding(sum_unit * size * (gate.per_token ? 1 : n.rows));
+      }
       for (int t = n.rows - 1; t >= 0; --t)
         sum += gate.gained[at(h, t, c)].value - gate.lost[at(h, t, c)].value,
-            largest = std::max(largest, std::fabs(sum));
-      bool exact = true;
+            largest = std::max({largest, std::fabs(sum), std::fabs(begin + sum)});
       for (int t = n.rows - 1; t >= 0; --t) {
         const std::size_t i = at(h, t, c);
         if (t % usual_chunk == usual_chunk - 1) of_operands = 0;
@@ -114,6 +126,20 @@ std::vector<Contribution> contributions(const Array& value, const Array& slope, 
   return list;
 }
 
+/// The products of the last state with its cotangent: one row of it of every channel, or, where the gate has one for
+/// all, all of it. Empty where no state has a cotangent. `size` may be null.
+std::vector<Contribution> products_of_state(const Array* state, const Array* slope, const Array* size, const Layout& n,
+                                            bool head_axis, bool per_channel) {
+  std::vector<Contribution> list;
+  if (state == nullptr || slope == nullptr) return list;
+  const Layout of_state = layout_of(state->shape, head_axis);
+  if (of_state.heads != n.heads || (per_channel && of_state.rows != n.cols)) return list;
+  list.reserve(of_state.size());
+  for (std::size_t i = 0; i < of_state.size(); ++i)
+    list.push_back({state->data[i] * slope->data[i], size != nullptr && size->data[i] == 0});
+  return list;
+}
+
 /// The sums of all gates that have a gradient.
 std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes) {
   std::vector<GateSums> gates;
@@ -139,7 +165,9 @@ std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answer
     const auto size_of = [&](const std::string& tensor) { return sizes == nullptr ? nullptr : find(*sizes, tensor); };
     gates.push_back({name, gradient->shape, layout, per_channel, per_token,
                      contributions(*x, *dx, size_of(of_gain), layout, head_axis, per_channel),
-                     contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel)});
+                     contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel),
+                     products_of_state(find(answered, "final_state"), find(problem.cotangents, "final_state"),
+                                       size_of("final_state"), layout, head_axis, per_channel)});
   }
   return gates;
 }

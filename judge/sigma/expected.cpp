@@ -311,13 +311,25 @@ void add_gate_errors(const GateErrors& errors, const std::string& name, Spread& 
       continue;
     }
     const double before = spread.sigma[i] * spread.sigma[i], after = before + variances->second.data[i];
-    spread.sigma[i] = std::sqrt(after);
+    spread.sigma[i] = std::sqrt(after), spread.drawn[i] += variances->second.data[i];
     if (before > 0) spread.freedom[i] *= (after / before) * (after / before);
   }
   for (const Arrays& sample : errors.samples) {
     std::vector<double>& witness = witnesses.emplace_back(own);
     for (std::size_t i = 0; i < own.size(); ++i)
       if (known(i)) witness[i] += sample.at(name).data[i];
+  }
+}
+
+/// Draws whose gates are summed up: such errors grow from token to token, and so do sums over tokens. Each takes the
+/// sample after its own, which is independent of it, and `doubled` times the variance, as draws have.
+void sum_gates(const GateErrors& errors, const std::string& name, double doubled,
+               std::vector<std::vector<double>>& draws) {
+  if (!errors.variances.contains(name)) return;
+  for (std::size_t k = 0; k < draws.size(); ++k) {
+    const std::vector<double>& sample = errors.samples[(k + 1) % errors.samples.size()].at(name).data;
+    for (std::size_t i = 0; i < sample.size(); ++i)
+      if (std::isfinite(sample[i])) draws[k][i] += std::sqrt(doubled) * sample[i];
   }
 }
 
@@ -339,6 +351,7 @@ Expected learnt(Expected e, const KernelRuns& runs, std::size_t tensor, const Po
   const ExactRun located_exact = located(exact, e, name, terms);
   Spread spread = spread_of(draws, located_exact, e.layout, stored);
   add_gate_errors(gates, name, spread, witnesses, overflowing);
+  sum_gates(gates, name, spread.doubled, draws);
   e.draws = static_cast<int>(draws.size());
   e.rms_limit = rms_limit(spread, limits.tensor_rate);
   for (const std::vector<double>& witness : witnesses) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "judge/contract/site_meanings.hpp"
@@ -283,8 +284,7 @@ class Explainer {
     std::stable_sort(trials.begin(), trials.end(),
                      [](const SiteTrial& x, const SiteTrial& y) { return x.evidence > y.evidence; });
     trials.resize(std::min(trials.size(), looked_at));
-    for (SiteTrial& trial : trials)
-      if (!time_is_up()) look_at(trial);
+    for (std::size_t i = 0; i < trials.size() && !time_is_up(); ++i) look_at(trials[i], std::span(trials).first(i));
   }
 
   /// Tries the planted faults, on problems whose runs are short.
@@ -399,11 +399,15 @@ class Explainer {
       for (std::size_t i = 0; i < drawn[t].size(); ++i)
         if (std::isfinite(drawn[t][i])) squares[t][i] += drawn[t][i] * drawn[t][i] / 2;
   }
-  void look_at(SiteTrial& trial) {
+  /// Sites whose roundings are the same numbers share the draws of the first, and no number tells them apart.
+  void look_at(SiteTrial& trial, std::span<const SiteTrial> before) {
     constexpr int draws = 3;
     KernelUnderTest kernel = kernel_;
     kernel.tile = trial.tile;
-    for (int k = 0; k < draws; ++k) {
+    const auto same =
+        std::find_if(before.begin(), before.end(), [&](const SiteTrial& t) { return t.rounded == trial.rounded; });
+    if (same != before.end()) trial.squares = same->squares;
+    for (int k = 0; same == before.end() && k < draws; ++k) {
       const auto drawn = answered(seen_, [&] { return Draws(kernel, problem_).draw(sites_of(trial), k); });
       if (drawn) add_squares(*drawn, trial.squares);
     }
