@@ -4,8 +4,8 @@
 
 namespace assay::tile {
 
-/// A chunk and the value columns of a block that fit in shared memory beside six wide tiles of a chunk's channels;
-/// `tile` is the CPU's with the same chunk.
+/// A chunk and the value columns of a block with which four blocks of the gradients fit in a multiprocessor; `tile` is
+/// the CPU's with the same chunk.
 struct ChannelChunk {
   int tile, length, values;
 };
@@ -19,14 +19,13 @@ inline int channel_tile(const Problem&, Format precision) {
   return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
 }
 
-/// Narrow blocks of a pass take short steps, and its columns do not touch each other. Outputs hold three wide tiles:
-/// twice the columns share the scores of a chunk.
+/// Narrow blocks of a pass take short steps, and its columns do not touch each other.
 template <class P, int D>
 struct ChannelTiles {
   static constexpr ChannelChunk chunk = channel_chunk<P::precision>();
   using Executor = MmaBlock<P, chunk.length / 16>;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, read_values = 2 * values,
-                       pass_values = 16, stages = 3;
+                       pass_values = 16, channels = D < 64 ? D : 64, stages = 3;
 };
 
 }  // namespace assay::tile

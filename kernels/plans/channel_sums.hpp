@@ -8,22 +8,30 @@ namespace assay::tile {
 
 /// The inputs and results of a forward pass, and the results of a backward one if gradients are wanted. `Tiles`: tokens
 /// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states, in outputs and in
-/// other work for all chunks at once, the stages of a pass, and their executor. Launches 1 and 4, the passes, are the
-/// room's own.
-template <class Tiles, class Device>
+/// other work for all chunks at once, the key channels of one in gradients if these are not all, the stages of a pass,
+/// and their executor. Launches 1 and 4, the passes, are the room's own.
+template <class Tiles, class Device, bool Errors>
 struct ChannelPlan {
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, read_DV = Tiles::read_values,
                         pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
+  static constexpr Size DC = [] {
+    if constexpr (requires { Tiles::channels; })
+      return Size(Tiles::channels);
+    else
+      return D;
+  }();
   const Device& device;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values, kept, parts;
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
-  Values o, final_state, states, totals, updates;
-  Values du, adjoints, dinitial_state, dq_parts, dk_parts, dlog_decay_parts, dbeta_parts, dq, dk, dv, dlog_decay;
+  Values aq, ak, zk, scores, a, z, totals;
+  Values o, final_state, states, updates;
+  Values du, adjoints, dinitial_state, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts, ends, dbeta_parts;
+  Values dq_of_heads, dk_of_heads, dq, dk, dv, dlog_decay;
 
   ChannelPlan(const Device& on, const RecurrenceShape& s, const Problem& problem)
       : device(on),
@@ -43,47 +51,85 @@ struct ChannelPlan {
         cotangents(on, s, problem),
         log_decay(on.template input<"decay">(problem.inputs, "log_decay", heads, len, K)),
         scale(for_all_tokens<"scale">(on, s, on.scale(s, problem))),
+        aq(on.template result<"aQc">(heads, len, K)),
+        ak(on.template result<"zKc">(Errors ? heads : 0, len, K)),
+        zk(on.template result<"zKc">(heads, len, K)),
+        scores(on.template result<"Pc">(heads, chunks * C, C)),
+        a(on.template result<"decay">(heads, kept, K)),
+        z(on.template result<"decay">(heads, kept, K)),
+        totals(on.template result<"decay">(heads, chunks * D, 1)),
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"end">(heads, K, V)),
         states(on.template result<"Sc">(heads, chunks * D, V)),
-        totals(on.template result<"decay">(heads, chunks * D, 1)),
         updates(on.template result<"W">(heads, chunks * D, V)),
         du(on.template result<"dU">(heads, kept, V)),
         adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
         dinitial_state(on.template result<"end">(heads, K, V)),
         dq_parts(on.template result<"part">(parts, len, K)),
         dk_parts(on.template result<"part">(parts, len, K)),
-        dlog_decay_parts(on.template result<"dlog_decay">(parts, len, K)),
+        dx_parts(on.template result<"part">(Errors ? parts : 0, len, K)),
+        dp_parts(on.template result<"dP">(parts, chunks * C, C)),
+        dl_parts(on.template result<"dP">(Errors ? parts : 0, chunks * C, C)),
+        ends(on.template result<"from">(parts, chunks * D, 1)),
         dbeta_parts(on.template result<"decay">(parts, len, 1)),
+        dq_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
+        dk_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
         dq(on.template result<"out">(shared, len, K)),
         dk(on.template result<"out">(shared, len, K)),
         dv(on.template result<"out">(heads, len, V)),
         dlog_decay(on.template result<"dlog_decay">(heads, len, K)) {}
 
+  /// What depends on no values.
+  void decay() {
+    device.template launch<ChannelDecays<B, C, D, Errors>, B>(
+        8, heads, chunks,
+        {x.q.in(), x.k.in(), log_decay.in(), aq.out(), ak.out(), zk.out(), scores.out(), a.out(), z.out(),
+         totals.row_out(), len, group, shared, kept > 0});
+  }
   /// o, when the states and what is written are known.
   void read(const Values& u) {
     const int columns = ceil_div(V, read_DV);
     device.template launch<ChannelOutputs<B, C, D, read_DV>, B>(
-        2, heads, chunks * columns,
-        {x.q.in(), x.k.in(), u.in(), states.in(), log_decay.in(), scale.row_in(), o.out(), group, shared, columns});
+        2, heads, chunks * columns, {aq.in(), scores.in(), u.in(), states.in(), scale.row_in(), o.out(), columns});
   }
   /// Computes the cotangents of the states and of the written rows from those of o.
   void read_backward() {
-    device.template launch<ChannelReads<B, C, D, DV>, B>(3, heads, of_chunks,
-                                                         {x.q.in(), x.k.in(), cotangents.o.in(), log_decay.in(),
-                                                          scale.row_in(), updates.out(), du.out(), group, blocks});
+    device.template launch<ChannelReads<B, C, D, DV>, B>(
+        3, heads, of_chunks,
+        {aq.in(), scores.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
-  /// Gradients, when the adjoints are known too; with errors, their gradients and the write strengths.
-  template <bool Errors>
-  void gradients_of(const Values& u, const Values& errors, const Values& beta) {
-    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(
-        5, heads, of_chunks,
-        {x.q.in(), x.k.in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), log_decay.in(), scale.row_in(),
-         du.in(), x.v.in(), errors.in(), beta.row_in(), dq_parts.out(), dk_parts.out(), dv.out(),
-         dlog_decay_parts.out(), dbeta_parts.row_out(), group, blocks});
-    device.template sum<"part", "out">(6, dq_parts, blocks, dq);
-    device.template sum<"part", "out">(6, dk_parts, blocks, dk);
-    device.template sum<"dlog_decay", "dlog_decay">(7, dlog_decay_parts, blocks, dlog_decay);
+  /// Gradients, when the adjoints are known too; with errors, these, L and the write strengths.
+  void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
+    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(5, heads, of_chunks,
+                                                                     {(Errors ? ak : zk).in(),
+                                                                      a.in(),
+                                                                      z.in(),
+                                                                      u.in(),
+                                                                      states.in(),
+                                                                      adjoints.in(),
+                                                                      cotangents.o.in(),
+                                                                      scale.row_in(),
+                                                                      du.in(),
+                                                                      x.v.in(),
+                                                                      errors.in(),
+                                                                      read.in(),
+                                                                      beta.row_in(),
+                                                                      dq_parts.out(),
+                                                                      dk_parts.out(),
+                                                                      dx_parts.out(),
+                                                                      dp_parts.out(),
+                                                                      dl_parts.out(),
+                                                                      dv.out(),
+                                                                      ends.row_out(),
+                                                                      dbeta_parts.row_out(),
+                                                                      blocks});
+    const int columns = ceil_div(K, DC);
+    device.template launch<ChannelScoreGradients<B, C, DC, Errors>, B>(
+        6, heads, chunks * columns,
+        {x.q.in(), x.k.in(), log_decay.in(), dq_parts.in(), dk_parts.in(), dx_parts.in(), dp_parts.in(), dl_parts.in(),
+         ends.row_in(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group, blocks, columns, D});
+    device.template sum<"part", "out">(7, dq_of_heads, 1, dq);
+    device.template sum<"part", "out">(7, dk_of_heads, 1, dk);
   }
 
   Arrays outputs() const {

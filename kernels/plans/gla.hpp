@@ -10,12 +10,11 @@ Answer gla_plan(const Device& device, const RecurrenceShape& shape, const Proble
   constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
   constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len;
-  ChannelPlan<Tiles, Device> sums(device, shape, problem);
+  ChannelPlan<Tiles, Device, false> sums(device, shape, problem);
   device.forward([&] {
+    sums.decay();
     device.template launch<ChannelUpdates<B, C, D, DV>, B>(
-        0, heads, sums.of_chunks,
-        {sums.x.k.in(), sums.x.v.in(), sums.log_decay.in(), sums.updates.out(), sums.totals.row_out(), len, shape.group,
-         sums.blocks});
+        0, heads, sums.of_chunks, {sums.zk.in(), sums.x.v.in(), sums.updates.out(), sums.blocks});
     device.template launch<StatePass<B, C, D, pass_DV, stages, true, false>, B>(
         1, heads, sums.of_values,
         {sums.x.initial_state.in(), sums.updates.in(), sums.totals.row_in(), sums.states.out(), sums.final_state.out(),
@@ -30,7 +29,7 @@ Answer gla_plan(const Device& device, const RecurrenceShape& shape, const Proble
         4, heads, sums.of_values,
         {sums.cotangents.final_state.in(), sums.updates.in(), sums.totals.row_in(), sums.adjoints.out(),
          sums.dinitial_state.out(), len});
-    sums.template gradients_of<false>(sums.x.v, sums.du, sums.scale);  // neither errors nor strengths
+    sums.gradients_of(sums.x.v, sums.du, sums.du, sums.scale);  // neither errors nor strengths
   });
   answer.gradients = sums.gradients();
   return answer;

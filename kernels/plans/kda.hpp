@@ -11,19 +11,19 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values;
   constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
-  ChannelPlan<Tiles, Device> sums(device, shape, problem);
+  ChannelPlan<Tiles, Device, true> sums(device, shape, problem);
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
-  auto inverse = device.template result<"Tc">(heads, sums.chunks * C, C);
-  auto reads = device.template result<"Xc">(heads, len, K), writes = device.template result<"Zc">(heads, len, K),
-       u = device.template result<"U">(heads, len, V);
+  auto read = device.template result<"KK">(heads, sums.chunks * C, C),
+       inverse = device.template result<"Tc">(heads, sums.chunks * C, C);
+  auto u = device.template result<"U">(heads, len, V);
   device.forward([&] {
+    sums.decay();
     device.template launch<ChannelSystem<B, C, D>, B>(
         0, heads, sums.chunks,
-        {sums.x.k.in(), sums.log_decay.in(), beta.row_in(), inverse.out(), reads.out(), writes.out(),
-         sums.totals.row_out(), len, shape.group});
+        {sums.x.k.in(), sums.log_decay.in(), beta.row_in(), read.out(), inverse.out(), shape.group});
     device.template launch<DeltaPass<B, C, D, pass_DV, stages>, B>(
         1, heads, sums.of_values,
-        {reads.in(), writes.in(), sums.x.v.in(), inverse.in(), sums.x.initial_state.in(), beta.row_in(),
+        {sums.ak.in(), sums.zk.in(), sums.x.v.in(), inverse.in(), sums.x.initial_state.in(), beta.row_in(),
          sums.totals.row_in(), u.out(), sums.states.out(), sums.final_state.out(), len});
     sums.read(u);
   });
@@ -34,9 +34,9 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
     sums.read_backward();
     device.template launch<DeltaAdjointPass<B, C, D, pass_DV, stages>, B>(
         4, heads, sums.of_values,
-        {reads.in(), writes.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
+        {sums.ak.in(), sums.zk.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
          beta.row_in(), sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len});
-    sums.template gradients_of<true>(u, errors, beta);
+    sums.gradients_of(u, errors, read, beta);
     device.template sum<"dbeta", "dbeta">(7, sums.dbeta_parts, sums.blocks, dbeta);
   });
   answer.gradients = sums.gradients();
