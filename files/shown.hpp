@@ -15,8 +15,9 @@ std::string shell_word(const std::string& word);
 /// A word of a command line that is shown, as bash and its relatives take it.
 std::string shown_word(const std::string& word);
 
-/// A command of ours as it can be typed here: "build/assay check ..." with the word that this program was called by in
-/// front, where that is another one.
+/// A command of ours as it can be typed here: "build/assay check ..." with the words in front that this program was
+/// called by, where it was told of them.
 std::string typed_here(std::string_view command);
+void called_by(std::string words);
 
 }  // namespace assay

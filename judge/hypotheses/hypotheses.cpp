@@ -1113,25 +1113,11 @@ std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::ve
     for (std::size_t a = 0; a < std::min<std::size_t>(2, axes.size()); ++a)
       if (axes[a].extent > 1) add(describe(axes[a], wrong[a]));
   }
-  std::vector<std::string> outputs;
-  std::size_t gradients = 0, failing = 0;
-  for (const Suspect& s : sorted) {
-    if (is_gradient(s.name)) ++gradients, failing += s.fails ? 1 : 0;
-    if (&s == &*first || !s.fails) continue;
-    found.followers.push_back(s.name);
-    if (!is_gradient(s.name)) outputs.push_back(s.name);
-  }
-  if (gradient) {
-    found.sentence += "; every output passes";
-    if (failing > 1) found.sentence += fmt::format(", {} of {} gradients fail", failing, gradients);
-    return found;
-  }
-  if (failing == gradients && gradients > 0)
-    outputs.emplace_back("its gradients");
-  else if (failing > 0)
-    outputs.push_back(fmt::format("{} of {} gradients", failing, gradients));
-  if (!outputs.empty())
-    found.sentence += "; " + joined(outputs) + (outputs.size() == 1 && failing == 0 ? " follows" : " follow");
+  for (const Suspect& s : sorted)
+    if (s.fails && &s != &*first) found.followers.push_back(s.name);
+  if (gradient) found.sentence += "; every output passes";
+  if (const std::size_t n = found.followers.size(); n > 0)
+    found.sentence += n == 1 ? " (1 other follows)" : fmt::format(" ({} others follow)", n);
   return found;
 }
 

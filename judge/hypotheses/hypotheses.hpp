@@ -62,7 +62,7 @@ Causes causes_of_arguments(const Problem& in_file, const std::vector<Suspect>& t
 struct FirstWrong {
   std::string tensor;
   std::vector<std::string> followers;  ///< what fails besides
-  std::string sentence;                ///< "o is wrong from token 64 on, in head 1 of 2; its gradients follow"
+  std::string sentence;                ///< "o is wrong from token 64 on, in head 1 of 2 (7 others follow)"
 };
 std::optional<FirstWrong> first_wrong(const Room& room, int batch, const std::vector<Suspect>& tensors);
 

@@ -1,6 +1,9 @@
 """The command line, `assay` or `python -m assay`: the program that `make build` makes, in Python's module; and the verbs that are
 Python's own."""
 import importlib
+import pathlib
+import shlex
+import shutil
 import signal
 import sys
 
@@ -15,7 +18,9 @@ def main(args=None):
     from . import _native
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _native.program(args)
+    script = pathlib.Path(sys.argv[0])
+    words = [str(script)] if script.name == "assay" else [sys.executable, "-m", "assay"]
+    return _native.program(args, "assay" if shutil.which("assay") == str(script) else shlex.join(words))
 
 
 if __name__ == "__main__":

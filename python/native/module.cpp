@@ -14,6 +14,7 @@
 
 #include "arguments/registry.hpp"
 #include "files/input_file.hpp"
+#include "files/shown.hpp"
 #include "judge/contract/contract.hpp"
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
@@ -239,8 +240,9 @@ void define(nb::module_& m) {
     return names;
   });
   m.def("student_tail", &student_tail);
-  m.def("program", [](const std::vector<std::string>& args) {
+  m.def("program", [](const std::vector<std::string>& args, std::string words) {
     const nb::gil_scoped_release others_run;
+    called_by(std::move(words));
     return program(command_line(), args);
   });
   m.def("join", [] {

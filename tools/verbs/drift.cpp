@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "files/in_words.hpp"
+#include "files/shown.hpp"
 #include "judge/contract/site_meanings.hpp"
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
@@ -374,7 +375,7 @@ std::string as_text(const Drift& drift, const std::string& command) {
     page += fmt::format("\nevery site alone, over {} tokens; shares of the sum of squares\n",
                         std::min(drift.spec.prefix, drift.spec.tokens)) +
             sites_of(drift).text(2) + indented(balance_of(drift));
-  return page + "\nverdict   " + verdict_of(drift) + "\nreproduce: " + plain_text(command) + '\n';
+  return page + "\nverdict   " + verdict_of(drift) + "\nreproduce: " + plain_text(typed_here(command)) + '\n';
 }
 
 std::string as_markdown(const Drift& drift, const std::string& command) {
@@ -383,7 +384,7 @@ std::string as_markdown(const Drift& drift, const std::string& command) {
   page += '\n' + errors_of(drift, false).markdown() + '\n' + laws_of(drift).markdown();
   page += "\nPast the budget: " + excess_of(drift) + ".\n";
   if (!drift.sites.empty()) page += '\n' + sites_of(drift).markdown() + '\n' + balance_of(drift) + ".\n";
-  return page + "\nVerdict " + verdict_of(drift) + ": " + markdown_code(command) + '\n';
+  return page + "\nVerdict " + verdict_of(drift) + ": " + markdown_code(typed_here(command)) + '\n';
 }
 
 std::string print(const Drift& drift, TableFormat format, const std::string& command) {
@@ -397,7 +398,7 @@ std::string as_page(const Drift& drift, const std::string& command) {
   const std::string title = header.front();
   header.erase(header.begin());
   header.push_back("past the budget: " + excess_of(drift)), header.push_back("verdict   " + verdict_of(drift));
-  std::vector<std::string> notes = {"reproduce: " + command};
+  std::vector<std::string> notes = {"reproduce: " + typed_here(command)};
   if (!drift.sites.empty()) notes.insert(notes.begin(), balance_of(drift));
   return as_html(title, header, drift_plots(drift),
                  {{"Laws", laws_of(drift)}, {"Every site alone", sites_of(drift)}, {"Errors", errors_of(drift, false)}},

@@ -3,6 +3,7 @@ import ast
 import inspect
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -156,7 +157,10 @@ def test_the_command_line_is_the_same_program():
     for words in (["list"], ["check", "/nowhere", "/nowhere"], ["--version"]):
         ran = [subprocess.run([*program, *words], capture_output=True, text=True) for program in ([[tool]] if tool else []) + [own]]
         assert len({(r.returncode, r.stdout, r.stderr) for r in ran}) == 1
-    assert pathlib.Path(sys.executable).with_name("assay").exists()
+    script = pathlib.Path(sys.executable).with_name("assay")
+    for program in (own, [str(script)]):  # a command that is shown can be typed as this one was
+        ran = subprocess.run([*program, "report", "--mechanism", "value_averaging", "--shape", "1,4,1,4,4"], capture_output=True, text=True)
+        assert f"\nreproduce: {shlex.join(program)} report " in ran.stdout
 
 
 def test_the_skill_is_beside_the_package():
