@@ -69,8 +69,8 @@ std::string stuck_together(std::span<const std::string> parts, std::string_view 
   return bare(out);
 }
 
-Lines lines_of(const Program& program) {
-  std::istringstream shown(language::show(program));
+Lines lines_of(const Program& program, language::Naming naming = language::Naming::shared) {
+  std::istringstream shown(language::show(program, naming));
   Lines lines;
   for (std::string line; std::getline(shown, line);) lines.push_back(bare(line));
   return lines;
@@ -87,23 +87,33 @@ std::string abridged(const std::string& words) {
 struct Sentences {
   std::string what, mend;
 };
-Sentences sentences_of(const Lines& right, const Lines& wrong, const std::string& mutant) {
-  if (const std::size_t solved = mutant.find("solved "); solved != std::string::npos)
-    return {"the system " + mutant.substr(solved), "solve it with its whole matrix, once and to the end"};
-  const Difference lines = difference_of(right, wrong);
-  const std::string due = stuck_together(lines.right, "; "), got = stuck_together(lines.wrong, "; ");
-  Sentences told{fmt::format("the formula with `{}`", abridged(got)), fmt::format("compute `{}`", abridged(due))};
-  if (lines.right.size() != 1 || lines.wrong.size() != 1) return told;
+Sentences sentences_of(const std::string& due, const std::string& got) {
   const Lines a = words_of_line(due), b = words_of_line(got);
   const Difference words = difference_of(a, b);
   const std::string missing = abridged(stuck_together(words.right, "")),
                     added = abridged(stuck_together(words.wrong, ""));
-  told.what = added.empty()     ? fmt::format("the formula without `{}`", missing)
-              : missing.empty() ? fmt::format("the formula with `{}` too much", added)
-                                : fmt::format("the formula with `{}` for `{}`", added, missing);
-  if (got.size() <= readable) told.what += fmt::format(" (`{}`)", got);
-  if (due.size() > readable) told.mend = missing.empty() ? "leave it out" : fmt::format("compute `{}`", missing);
+  Sentences told{added.empty()     ? fmt::format("the formula without `{}`", missing)
+                 : missing.empty() ? fmt::format("the formula with `{}` too much", added)
+                                   : fmt::format("the formula with `{}` for `{}`", added, missing),
+                 due.size() <= readable ? fmt::format("compute `{}`", due)
+                 : missing.empty()      ? "leave it out"
+                                        : fmt::format("compute `{}`", missing)};
+  const std::string name = bare(got.substr(0, got.find_first_of("<=:")));
+  if (got.size() <= readable || !name.starts_with("for "))
+    told.what += got.size() <= readable ? fmt::format(" (`{}`)", got) : fmt::format(" in `{}`", name);
   return told;
+}
+Sentences sentences_of(const Program& formula, const Lines& right, const language::Mutant& mutant, const Lines& wrong) {
+  if (const std::size_t solved = mutant.what.find("solved "); solved != std::string::npos)
+    return {"the system " + mutant.what.substr(solved), "solve it with its whole matrix, once and to the end"};
+  const Difference lines = difference_of(right, wrong);
+  if (lines.right.size() == 1 && lines.wrong.size() == 1) return sentences_of(lines.right[0], lines.wrong[0]);
+  // One operation less, and names of all after it are others: with few names, the first line that differs has it.
+  const Lines a = lines_of(formula, language::Naming::few), b = lines_of(mutant.program, language::Naming::few);
+  const Difference few = difference_of(a, b);
+  if (!few.right.empty() && few.right.size() == few.wrong.size()) return sentences_of(few.right[0], few.wrong[0]);
+  return {fmt::format("the formula with `{}`", abridged(stuck_together(lines.wrong, "; "))),
+          fmt::format("compute `{}`", abridged(stuck_together(lines.right, "; ")))};
 }
 
 // ---- formulas that are tried
@@ -131,7 +141,7 @@ void add_formulas(std::vector<Convention>& list, const Mechanism& right, const S
   for (const language::Mutant& mutant : wrong) {
     const Lines other = lines_of(mutant.program);
     if (other == lines) continue;
-    const Sentences told = sentences_of(lines, other, mutant.what);
+    const Sentences told = sentences_of(formula, lines, mutant, other);
     list.push_back({mutant.what, told.what, told.mend,
                     [answers, pass, program = right.program, changed = mutant.program](const Scene& s) {
                       if (pass == Pass::backward) return answers(Mechanism(program, changed), s);

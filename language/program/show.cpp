@@ -23,6 +23,8 @@ struct Words {
 
 /// Expressions in expressions.
 constexpr int deepest = 24;
+/// Operations in one expression, where values that are used twice are written twice.
+constexpr int most_operations = 300;
 
 std::string joined(const Lines& parts) {
   std::string out;
@@ -106,28 +108,29 @@ class Text {
  public:
   /// `names`: of the parameters; `wanted`: names for some of the values; `taken`: names around it.
   Text(const Block& block, std::vector<Words> names, const std::map<int, std::string>& wanted = {},
-       std::set<std::string> taken = {})
-      : block_(block), taken_(std::move(taken)) {
+       std::set<std::string> taken = {}, Naming naming = Naming::shared)
+      : block_(block), naming_(naming), taken_(std::move(taken)) {
     for (std::size_t p = 0; p < names.size(); ++p) {
       taken_.insert(names[p].text);
       name_[static_cast<int>(p)] = std::move(names[p]);
     }
-    std::map<int, int> uses, depth;  // depth: of brackets in brackets
+    std::map<int, int> uses, depth, size;  // depth: of brackets in brackets
     for (const Node& node : block.nodes)
       for (const int v : node.args) ++uses[v];
     for (const int r : block.results) ++uses[r];
     for (int v = block.first(); v < values_of(block); ++v) {
       const Node& node = *block.node(v);
       const auto name = wanted.find(v);
-      for (const int a : node.args) depth[v] = std::max(depth[v], depth[a]);
-      ++depth[v];
+      for (const int a : node.args) depth[v] = std::max(depth[v], depth[a]), size[v] += size[a];
+      ++depth[v], ++size[v];
       const bool plain = any_of(node.op, {Op::scan, Op::get, Op::const_, Op::int_, Op::size, Op::iota, Op::expand});
       const bool whole = any_of(node.op, {Op::scan, Op::get});
       if (name != wanted.end() && !taken_.contains(name->second) && node.op != Op::scan)
         name_[v] = {9, fresh(name->second)};
-      else if ((uses[v] > 1 && !plain) || (depth[v] > deepest && !whole))
+      else if (naming == Naming::few ? size[v] > most_operations && !whole
+                                     : (uses[v] > 1 && !plain) || (depth[v] > deepest && !whole))
         name_[v] = {9, fresh("t")};
-      if (whole || name_.contains(v)) depth[v] = 0;
+      if (whole || name_.contains(v)) depth[v] = size[v] = 0;
     }
   }
 
@@ -183,9 +186,9 @@ class Text {
       inner.push_back(std::move(name));
     }
     std::map<int, std::string> results;
-    for (int i = 0; i < carry; ++i)
+    for (int i = 0; naming_ == Naming::shared && i < carry; ++i)
       results[body.results[static_cast<std::size_t>(i)]] = "next_" + inner[static_cast<std::size_t>(i)].text;
-    Text step(body, inner, results, taken_);
+    Text step(body, inner, results, taken_, naming_);
     lines.push_back("for " + joined(rows) + (node.attributes.reverse ? ", from the end" : "") +
                     (carry > 0 ? "; " + joined(states) : "") + ":");
     for (const std::string& line : step.statements()) lines.push_back("    " + line);
@@ -287,6 +290,7 @@ class Text {
   }
 
   const Block& block_;
+  Naming naming_;
   std::map<int, Words> name_;
   std::set<std::string> taken_;
   std::map<std::string, int> number_;
@@ -300,7 +304,7 @@ Program by_name(Program program) {
 
 }  // namespace
 
-std::string show(const Program& any_order) {
+std::string show(const Program& any_order, Naming naming) {
   const Program program = by_name(any_order);
   std::string out = program.name;
   for (const auto& [name, setting] : program.settings) out += ", " + name + " = " + spelled(setting, "none");
@@ -318,8 +322,9 @@ std::string show(const Program& any_order) {
     names.push_back({9, input.name});
   }
   std::map<int, std::string> wanted;
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) wanted[program.body->results[i]] = program.outputs[i];
-  Text text(*program.body, names, wanted);
+  for (std::size_t i = 0; naming == Naming::shared && i < program.outputs.size(); ++i)
+    wanted[program.body->results[i]] = program.outputs[i];
+  Text text(*program.body, names, wanted, {}, naming);
   out += '\n';
   for (const std::string& line : text.statements()) out += "\n  " + line;
   for (std::size_t i = 0; i < program.outputs.size(); ++i)

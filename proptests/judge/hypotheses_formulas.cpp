@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arguments/programs/library.hpp"
+#include "judge/hypotheses/formula_slips.hpp"
 #include "judge/hypotheses/hypotheses.hpp"
 #include "judge/hypotheses/scene.hpp"
 #include "language/program/mutants.hpp"
@@ -105,6 +106,18 @@ TEST(CausesInFormulas, include_other_sums_and_factors_of_both_terms) {
       }
     }
     EXPECT_GT(other, 0) << kind;
+  }
+}
+
+/// A term that a gradient lacks is named as that, in one statement: not the names of all that come after it.
+TEST(CausesInFormulas, are_one_statement) {
+  for (const char* name : {"gated_deltanet", "kda", "gla", "parallax"}) {
+    const Problem p = problem_in(name);
+    const hypotheses::Scene scene(listed_room(name), p, 1);
+    for (const hypotheses::Pass pass : {hypotheses::Pass::forward, hypotheses::Pass::backward})
+      for (const hypotheses::Convention& slip : hypotheses::formula_slips(scene, pass))
+        EXPECT_TRUE(slip.what.find("; ") == std::string::npos || slip.what.find("(`for ") != std::string::npos)
+            << name << ' ' << slip.key << ": " << slip.what;
   }
 }
 
