@@ -10,7 +10,7 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   using B = typename Tiles::Executor;
   constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values;
   constexpr int stages = Tiles::stages;
-  const int heads = shape.heads, len = shape.len, K = shape.key_dim, V = shape.value_dim;
+  const int heads = shape.heads, len = shape.len, V = shape.value_dim;
   ChannelPlan<Tiles, Device, true> sums(device, shape, problem);
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
   auto read = device.template result<"KK">(heads, sums.chunks * C, C),

@@ -266,7 +266,8 @@ class Text {
     while (!name_.contains(v) && block_.node(v)->op == Op::expand)
       places.push_back(block_.node(v)->attributes.axis), v = block_.node(v)->args[0];
     Lines layout(block_.type(v).axes.size(), ":");
-    for (auto place = places.rbegin(); place != places.rend(); ++place) layout.insert(layout.begin() + *place, "None");
+    std::reverse(places.begin(), places.end());
+    for (const int place : places) layout.insert(layout.begin() + place, "None");
     while (!layout.empty() && layout[0] == "None") layout.erase(layout.begin());
     if (std::find(layout.begin(), layout.end(), "None") == layout.end()) return value(v);
     return {8, fmt::format("{}[{}]", at(v, 8), joined(layout))};
@@ -304,8 +305,8 @@ Program by_name(Program program) {
 
 }  // namespace
 
-std::string show(const Program& any_order, Naming naming) {
-  const Program program = by_name(any_order);
+std::string show(const Program& shown, Naming naming) {
+  const Program program = by_name(shown);
   std::string out = program.name;
   for (const auto& [name, setting] : program.settings) out += ", " + name + " = " + spelled(setting, "none");
   std::size_t width = 0;

@@ -11,6 +11,6 @@ enum class Naming { shared, few };
 
 /// Name and settings, a line for every input, then the body: expressions, a name for what is used twice, a loop for
 /// each scan.
-std::string show(const Program& program, Naming naming = Naming::shared);
+std::string show(const Program& shown, Naming naming = Naming::shared);
 
 }  // namespace assay::language
