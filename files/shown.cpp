@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "files/input_file.hpp"
 
 namespace assay {
@@ -36,7 +34,10 @@ static std::string& first_words() {
   return words;
 }
 
-void called_by(std::string words) { first_words() = std::move(words); }
+void called_by(const std::vector<std::string>& words) {
+  first_words().clear();
+  for (const std::string& word : words) first_words() += (first_words().empty() ? "" : " ") + shown_word(word);
+}
 
 std::string typed_here(std::string_view command) {
   constexpr std::string_view ours = "build/assay ";

@@ -2,6 +2,7 @@
 // Words of others, names of files above all, in one line of ours: as text, and as a word of a command.
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace assay {
 
@@ -18,6 +19,8 @@ std::string shown_word(const std::string& word);
 /// A command of ours as it can be typed here: "build/assay check ..." with the words in front that this program was
 /// called by, where it was told of them.
 std::string typed_here(std::string_view command);
-void called_by(std::string words);
+
+/// Tells of these words, before anything is shown.
+void called_by(const std::vector<std::string>& words);
 
 }  // namespace assay

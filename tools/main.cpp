@@ -3,6 +3,6 @@
 #include "tools/verbs/command.hpp"
 
 int main(int argc, char** argv) {
-  assay::called_by(assay::shown_word(argv[0]));
+  assay::called_by({argv[0]});
   return assay::program(assay::command_line(), {argv + 1, argv + argc});
 }

@@ -98,19 +98,24 @@ Sentences sentences_of(const std::string& due, const std::string& got) {
                  due.size() <= readable ? fmt::format("compute `{}`", due)
                  : missing.empty()      ? "leave it out"
                                         : fmt::format("compute `{}`", missing)};
-  const std::string name = bare(got.substr(0, got.find_first_of("<=:")));
-  if (got.size() <= readable || !name.starts_with("for "))
-    told.what += got.size() <= readable ? fmt::format(" (`{}`)", got) : fmt::format(" in `{}`", name);
+  if (got.size() <= readable)
+    told.what += fmt::format(" (`{}`)", got);
+  else if (!got.starts_with("for "))
+    told.what += fmt::format(" in `{}`", bare(got.substr(0, got.find_first_of("<=:"))));
   return told;
 }
-Sentences sentences_of(const Program& formula, const Lines& right, const language::Mutant& mutant, const Lines& wrong) {
+/// A formula's lines: with names for what is used twice, and with few.
+struct Shown {
+  Lines shared, few;
+};
+Sentences sentences_of(const Shown& right, const language::Mutant& mutant, const Lines& wrong) {
   if (const std::size_t solved = mutant.what.find("solved "); solved != std::string::npos)
     return {"the system " + mutant.what.substr(solved), "solve it with its whole matrix, once and to the end"};
-  const Difference lines = difference_of(right, wrong);
+  const Difference lines = difference_of(right.shared, wrong);
   if (lines.right.size() == 1 && lines.wrong.size() == 1) return sentences_of(lines.right[0], lines.wrong[0]);
   // One operation less, and names of all after it are others: with few names, the first line that differs has it.
-  const Lines a = lines_of(formula, language::Naming::few), b = lines_of(mutant.program, language::Naming::few);
-  const Difference few = difference_of(a, b);
+  const Lines other = lines_of(mutant.program, language::Naming::few);
+  const Difference few = difference_of(right.few, other);
   if (!few.right.empty() && few.right.size() == few.wrong.size()) return sentences_of(few.right[0], few.wrong[0]);
   return {fmt::format("the formula with `{}`", abridged(stuck_together(lines.wrong, "; "))),
           fmt::format("compute `{}`", abridged(stuck_together(lines.right, "; ")))};
@@ -137,11 +142,11 @@ void add_formulas(std::vector<Convention>& list, const Mechanism& right, const S
   if (pass == Pass::forward)
     for (language::Mutant& more : language::further_mutants_of(formula, usual_steps(scene)))
       wrong.push_back(std::move(more));
-  const Lines lines = lines_of(formula);
+  const Shown right_lines{lines_of(formula), lines_of(formula, language::Naming::few)};
   for (const language::Mutant& mutant : wrong) {
     const Lines other = lines_of(mutant.program);
-    if (other == lines) continue;
-    const Sentences told = sentences_of(formula, lines, mutant, other);
+    if (other == right_lines.shared) continue;
+    const Sentences told = sentences_of(right_lines, mutant, other);
     list.push_back({mutant.what, told.what, told.mend,
                     [answers, pass, program = right.program, changed = mutant.program](const Scene& s) {
                       if (pass == Pass::backward) return answers(Mechanism(program, changed), s);

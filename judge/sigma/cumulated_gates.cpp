@@ -127,7 +127,7 @@ std::vector<Contribution> contributions(const Array& value, const Array& slope, 
 }
 
 /// The products of the last state with its cotangent: one row of it of every channel, or, where the gate has one for
-/// all, all of it. Empty where no state has a cotangent. `size` may be null.
+/// all, all of it. Empty where no state has a cotangent, or its heads or rows are others. `size` may be null.
 std::vector<Contribution> products_of_state(const Array* state, const Array* slope, const Array* size, const Layout& n,
                                             bool head_axis, bool per_channel) {
   std::vector<Contribution> list;

@@ -240,9 +240,9 @@ void define(nb::module_& m) {
     return names;
   });
   m.def("student_tail", &student_tail);
-  m.def("program", [](const std::vector<std::string>& args, std::string words) {
+  m.def("program", [](const std::vector<std::string>& args, const std::vector<std::string>& words) {
     const nb::gil_scoped_release others_run;
-    called_by(std::move(words));
+    called_by(words);
     return program(command_line(), args);
   });
   m.def("join", [] {

@@ -196,7 +196,7 @@ def shortened(lines):
         lines = ["...", *lines[lines.index("") + 1 if "" in lines else 1 :]]
     shown = []
     for line in lines:
-        left_out = line.startswith(("      build/assay check", "reproduce:"))
+        left_out = re.match("reproduce:| {6}(build/)?assay check", line)
         if not left_out or shown[-1:] != ["..."]:
             shown.append("..." if left_out else line)
     return shown
