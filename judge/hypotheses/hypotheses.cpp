@@ -1044,12 +1044,14 @@ std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool b
 
 }  // namespace
 
-std::string LooksLike::sentence(bool all) const {
+std::string LooksLike::cause(bool all) const {
   const double percent = std::floor(1e4 * share) / 100;
-  return fmt::format("{}looks like {}{} ({}%{}); {}", all ? "" : joined(tensors) + ": ", what,
+  return fmt::format("{}looks like {}{} ({}%{})", all ? "" : joined(tensors) + ": ", what,
                      where + (or_else.empty() ? "" : ", or " + joined(or_else, " or ")), percent,
-                     share < named_share ? ", the rest is rounding" : "", mend);
+                     share < named_share ? ", the rest is rounding" : "");
 }
+
+std::string LooksLike::sentence(bool all) const { return cause(all) + "; " + mend; }
 
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort) {

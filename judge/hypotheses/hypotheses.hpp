@@ -34,7 +34,9 @@ struct LooksLike {
   double share = 0;                  ///< of the squared error, in units of sigma
   std::vector<std::string> or_else;  ///< what explains as much
 
-  /// "log_decay taken as log2 (99.98%); multiply it by ...", or "o: a token late ..." if it is not all that fails.
+  /// "looks like log_decay taken as log2 (99.98%)", or "o: looks like a token late ..." if it is not all that fails.
+  std::string cause(bool all) const;
+  /// The cause and what mends it.
   std::string sentence(bool all) const;
 };
 

@@ -81,6 +81,7 @@ struct Page {
   bool colours = false;                             ///< text is for a terminal that shows verdicts in colours
   bool terminal = false;                            ///< text is for a terminal: of many causes it has the first
   std::string first_wrong = {};                     ///< the tensor that is wrong first
+  std::string cause = {}, mend = {};                ///< of what is wrong first, if it has a name; both are in findings
   bool verdict_last = false;                        ///< text ends with what is wrong first, its cause and the command
   bool is_drawn = false;                            ///< the command names what chance chose
   bool long_rows = true;     ///< text has more columns, and of every tensor that fails where, and a command

@@ -52,14 +52,18 @@ std::string as_text(const Page& page, const Rows& rows) {
   return out + "reproduce: " + plain_text(typed_here(page.command)) + '\n' + text_of_lines(wrapped(page.notes));
 }
 
-/// The lines on the first fault and its likely cause; in a terminal, of several causes the first.
+std::string in_one_line(const std::string& line) {
+  return line.size() <= text_width ? line : line.substr(0, line.rfind(' ', text_width - 4)) + " ...";
+}
+
+/// The lines on the first fault and its likely cause. In a terminal they are the last but the command, a line each,
+/// behind what mends it; of several causes the first.
 std::vector<std::string> findings_of(const Page& page) {
-  std::vector<std::string> lines = page.findings;
-  if (!page.terminal || page.long_rows || lines.size() <= 2) return lines;
-  const std::size_t left = lines.size() - 2;
-  lines.resize(2);
-  lines.back() += fmt::format(" ({} more with --rows)", counted(left, "line"));
-  return lines;
+  if (!page.terminal || page.long_rows || page.cause.empty()) return page.findings;
+  std::string mend = "mend: " + page.mend;
+  if (const std::size_t left = page.findings.size() - 2)
+    mend += fmt::format(" ({} more with --rows)", counted(left, "line"));
+  return {mend, in_one_line(plain_text(page.findings.front())), in_one_line(plain_text(page.cause))};
 }
 
 /// One answer's verdict, at the end: of what is right a line, with what the case would have shown and what not; of what
