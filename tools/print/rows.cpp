@@ -144,38 +144,38 @@ Table kernel_table(const std::vector<const ReportRow*>& rows, bool repeat_precis
   return table;
 }
 
-/// Columns by name, and what stands above them.
-using Shown = std::vector<std::pair<std::string, std::string>>;
-Table columns_of(const Table& all, const Shown& kept) {
-  Table table{{}, std::vector<std::vector<std::string>>(all.rows.size())};
-  for (const auto& [name, shown] : kept)
-    for (std::size_t c = 0; c < all.columns.size(); ++c) {
-      if (all.columns[c].name != name) continue;
-      table.columns.push_back({shown, all.columns[c].right});
-      for (std::size_t r = 0; r < all.rows.size(); ++r) table.rows[r].push_back(all.rows[r][c]);
-    }
-  return table;
-}
-
 /// Of the rows of one kernel and precision everything but where the errors are largest.
 Table narrow_table(const std::vector<const ReportRow*>& rows) {
   const Table all = kernel_table(rows, true);
-  Shown kept;
-  for (const Table::Column& column : all.columns)
-    if (column.name != "precision" && column.name != "at") kept.emplace_back(column.name, column.name);
-  return columns_of(all, kept);
+  Table table{{}, std::vector<std::vector<std::string>>(all.rows.size())};
+  for (std::size_t c = 0; c < all.columns.size(); ++c) {
+    if (all.columns[c].name == "precision" || all.columns[c].name == "at") continue;
+    table.columns.push_back(all.columns[c]);
+    for (std::size_t r = 0; r < all.rows.size(); ++r) table.rows[r].push_back(all.rows[r][c]);
+  }
+  return table;
 }
 
-/// Of these what the verdict hangs on.
+/// How many times a tensor's error is what it is allowed, where it is that most: of elements, root mean square, sums.
+double times_allowed(const ReportRow& row) {
+  return row.evidence == "model" && row.by_model ? row.by_model->excess / model_limit(row) : row.judgement.excess;
+}
+
+/// What the verdict hangs on. An error that is scaled is so many times closer to its limits: `allowed` is the relative
+/// error that would be at them.
 Table short_table(const std::vector<const ReportRow*>& rows) {
-  Shown kept = {{"tensor", "tensor"}, {"rel.error", "rel.error"}};
-  if (std::any_of(rows.begin(), rows.end(), [](const ReportRow* row) { return weighed(*row); }))
-    kept.insert(kept.end(),
-                {{"model", fmt::format("model, of {:g}", model_limit(*rows.front()))}, {"contract", "contract, of 1"}});
-  else
-    kept.emplace_back("worst", "worst, in sigmas");
-  kept.emplace_back("verdict", "verdict");
-  return columns_of(kernel_table(rows, true), kept);
+  Table table = Table().words({"tensor"}).numbers({"error", "allowed", "times"}).words({"verdict"});
+  for (const ReportRow* row : rows) {
+    std::vector<std::string> cells{row->tensor.empty() ? "-" : row->tensor, "-", "-", "-",
+                                   std::string(name_of(row->judgement.verdict))};
+    if (row->judged()) {
+      const double error = row->judgement.relative_error, times = times_allowed(*row), allowed = error / times;
+      cells[1] = short_number(error), cells[3] = short_ratio(times);
+      if (std::isfinite(allowed) && allowed > 0) cells[2] = short_number(allowed);
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
 }
 
 std::string title_of(const ReportRow& row) {
@@ -277,16 +277,11 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
                        names_in(wrong), left);
   std::string line;
   for (const auto& [evidence, passing] : by) {
-    const bool by_model = evidence == "model";
-    const auto excess = [&](const ReportRow* row) {
-      return by_model && row->by_model ? row->by_model->excess : row->judgement.excess;
-    };
-    const ReportRow* largest = *std::max_element(passing.begin(), passing.end(),
-                                                 [&](const auto* a, const auto* b) { return excess(a) < excess(b); });
-    const double limit = by_model ? model_limit(*largest) : 1;
-    line += fmt::format("{}{} by {}{}, the largest error {} of {:g} ({})", line.empty() ? "" : "; ",
-                        counted(passing.size(), "tensor"), by_model ? "the " : "", evidence,
-                        short_ratio(excess(largest)), limit, largest->tensor);
+    const auto smaller = [](const ReportRow* a, const ReportRow* b) { return times_allowed(*a) < times_allowed(*b); };
+    const ReportRow* largest = *std::max_element(passing.begin(), passing.end(), smaller);
+    line += fmt::format("{}{} by {}{}, the largest error {} of the allowed one ({})", line.empty() ? "" : "; ",
+                        counted(passing.size(), "tensor"), evidence == "model" ? "the " : "", evidence,
+                        short_ratio(times_allowed(*largest)), largest->tensor);
   }
   return "PASS  " + line + (unseen.empty() ? "" : "; nothing to see in " + names_in(unseen)) + left;
 }

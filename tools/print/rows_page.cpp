@@ -66,12 +66,17 @@ std::vector<std::string> findings_of(const Page& page) {
   return {mend, in_one_line(plain_text(page.findings.front())), in_one_line(plain_text(page.cause))};
 }
 
+constexpr const char* short_columns =
+    "columns   error: rel.error; allowed: the rel.error at which these errors, scaled, are at a limit;\n"
+    "          times: how many times the error is the allowed one\n";
+
 /// One answer's verdict, at the end: of what is right a line, with what the case would have shown and what not; of what
 /// is wrong a table, where and how far it is wrong first, and the command.
 std::string as_verdict(const Page& page, const Rows& rows) {
   const bool passed = all_pass(rows);
   std::string out = text_of_lines(wrapped(page.header)), seen;
   if (page.shows_legend) out += text_of_lines(wrapped(page.legend, 10));
+  if (page.shows_legend && !page.long_rows) out += short_columns;
   for (const KernelTable& kernel : kernel_tables(rows, page.long_rows ? Columns::narrow : Columns::few)) {
     const std::string table = kernel.table.text(2, page.colours ? colour_of : Table::Colour());
     if (page.long_rows || !passed) out += '\n' + text_of_lines(wrapped({kernel.title})) + table + '\n';
