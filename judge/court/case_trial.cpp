@@ -301,6 +301,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .false_alarms = standard_.false_alarms,
           .tiles = tiles_,
           .detects = standard_.detects,
+          .detects_of_wrong = standard_.detects_of_wrong,
           .stored = got.stored,
           .strict_dtypes = standard_.strict_dtypes,
           .others = [this] { return other_forms(); },

@@ -24,6 +24,7 @@ struct Standard {
   int threads = 0;                         ///< 0: all cores; the results do not depend on it
   double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
   bool detects = false;                    ///< whether rows say what the case could have shown
+  bool detects_of_wrong = true;            ///< of an answer that fails, too, where the model decides
   bool both = false;                       ///< whether the contract is asked whatever the model says
   bool strict = false;                     ///< whether a tensor in which there is nothing to see is VACUOUS
   bool strict_dtypes = false;  ///< whether an answer may not be stored in fewer bits than the contract stores it

@@ -458,21 +458,20 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const E
   return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
-/// Where the model decides: asks the contract where a row is open or both kinds of evidence are asked for, and says
-/// what the case shows.
-void ask_besides(const Trial& trial, const ModelTrial& model, const ByModel& by_model, std::vector<ReportRow>& rows,
-                 const ByContract& by_contract) {
-  std::optional<Named<std::vector<double>>> run;
-  const Emulation own = [&]() -> const Named<std::vector<double>>& {
-    if (!run) run = emulated(trial);
-    return *run;
-  };
+/// Where the model decides: asks the contract where a row is open or both kinds of evidence are asked for.
+void ask_besides(const Trial& trial, const ByModel& by_model, std::vector<ReportRow>& rows,
+                 const ByContract& by_contract, const Emulation& own) {
   const auto settled = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
   if (trial.both || !std::all_of(by_model.begin(), by_model.end(), settled))
     rows = by_contract();
   else
     note_dtypes(trial, stored_by_contract(trial, own), rows);
-  if (!trial.detects) return;
+}
+
+/// Says what the case shows, which takes as long as the verdict.
+void add_detects(const Trial& trial, const ModelTrial& model, const Emulation& own, std::vector<ReportRow>& rows) {
+  const auto fails = [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; };
+  if (!trial.detects || (!trial.detects_of_wrong && std::ranges::any_of(rows, fails))) return;
   const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
                                      [&] { return seen_by_model(trial, model, own); });
   for (ReportRow& row : rows) row.detects = seen;
@@ -544,13 +543,19 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
   ByModel by_model(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
-  if (by_contract) ask_besides(trial, model, by_model, rows, by_contract);
+  std::optional<Named<std::vector<double>>> run;
+  const Emulation own = [&]() -> const Named<std::vector<double>>& {
+    if (!run) run = emulated(trial);
+    return *run;
+  };
+  if (by_contract) ask_besides(trial, by_model, rows, by_contract, own);
   OtherForms forms(trial, rows, got, answered);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
       weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
             forms);
   say_tf32(trial, rows, answered);
+  if (by_contract) add_detects(trial, model, own, rows);
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ struct Trial {
   int batch = 1;                           ///< sequences that the problem's heads are of
   const ProblemFile* file = nullptr;       ///< by whose indices, [b][t][h][d], elements are named; null: the problem's
   double false_alarms = false_alarm_rate;  ///< the kernel's share of what all that is judged together may raise
-  std::vector<int> tiles = {};  ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
-  bool detects = false;         ///< whether rows say what the problem could have shown
+  std::vector<int> tiles = {};   ///< shapes that an answer may come from, each tensor from any; none: `kernel`'s
+  bool detects = false;          ///< whether rows say what the problem could have shown
+  bool detects_of_wrong = true;  ///< of an answer that fails, too
   std::map<std::string, Format> stored = {};            ///< dtypes of the answer's tensors, as far as they are known
   bool strict_dtypes = false;                           ///< whether one that is narrower than the contract's fails
   std::function<std::vector<OtherForm>()> others = {};  ///< each tensor may come from any of these, too; null: none

@@ -36,7 +36,9 @@ int run_check(const CheckOptions& options, Console& console) {
   if (!options.shrink_output.empty()) smallest.emplace(options.shrink_output, console.out, inputs);
   std::optional<SeededCase> seeded;
   if (options.shrinks) seeded = case_to_shrink(options);
-  Checked checked = check_case(options.told(options.why), console);
+  CheckOptions told = options.told(options.why);
+  told.standard.detects_of_wrong = options.rows || options.format != "table";  // where it is printed
+  Checked checked = check_case(told, console);
   {
     Progress progress(console);
     progress.phase("causes");
