@@ -57,12 +57,13 @@ bool is_finite(const std::vector<double>& x) {
   return std::all_of(x.begin(), x.end(), [](double one) { return std::isfinite(one); });
 }
 
+/// Limits are below 8 sigmas whatever the tensor, and one run is seldom below a quarter of its sigma.
+constexpr double of_any = 32;
+
 /// How many times a run's root mean square an answer may err and keep the limits that more runs would show. Its own
 /// limit allows a kernel that errs sqrt(2) times as much as kernels do on average; what is left of it, squared, is how
-/// far a run may be below that (quantiles of chi-square, in as many numbers as most of the error is in). Limits are
-/// below 8 sigmas whatever the tensor, and one run is seldom below a quarter of its sigma.
+/// far a run may be below that (quantiles of chi-square, in as many numbers as most of the error is in).
 double farthest(const ReportRow& row, double rate) {
-  constexpr double of_any = 32;
   if (row.expected == nullptr) return of_any;
   double squares = 0, fourth = 0;
   for (const double sigma : row.expected->sigma) {
@@ -79,6 +80,12 @@ double rms_between(const std::vector<double>& x, const Oracle::Tensor& truth) {
   double sum = 0;
   for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(x[i] - truth.value[i].hi, 2);
   return std::sqrt(sum / static_cast<double>(x.size()));
+}
+
+/// Whether an answer errs at all like a run, at most `far` times as much: otherwise more runs would not allow it.
+bool errs_like(const std::vector<double>& run, const std::vector<double>& answer, const Oracle::Tensor& truth,
+               double far) {
+  return is_finite(run) ? rms_between(answer, truth) <= far * rms_between(run, truth) : !is_finite(answer);
 }
 
 /// The rows of Trial::others for those tensors that do not keep the contract by a wide margin in the tile program's
@@ -151,9 +158,7 @@ class OtherForms {
     for (const auto& [name, truth] : trial_.oracle.tensors)
       for (const auto& [tensor, values] : run)
         if (const auto far = rejected_.find(name);
-            tensor == name && far != rejected_.end() &&
-            (is_finite(values) ? rms_between(answered_.at(name).data, truth) <= far->second * rms_between(values, truth)
-                               : !is_finite(answered_.at(name).data)))
+            tensor == name && far != rejected_.end() && errs_like(values, answered_.at(name).data, truth, far->second))
           near.insert(name);
     return near;
   }
@@ -458,11 +463,47 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const E
   return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
-/// Where the model decides: asks the contract where a row is open or both kinds of evidence are asked for.
-void ask_besides(const Trial& trial, const ByModel& by_model, std::vector<ReportRow>& rows,
+/// One run of the kernel in each of its tile shapes.
+std::vector<Named<std::vector<double>>> runs_of_tiles(const Trial& trial, const Emulation& own) {
+  std::vector<Named<std::vector<double>>> runs{own()};
+  for (std::size_t i = 1; i < trial.tiles.size(); ++i) {
+    Trial other = under(trial, trial.kernel);
+    other.tiles.assign(1, trial.tiles[i]);
+    runs.push_back(emulated(other));
+  }
+  return runs;
+}
+
+/// Whether the model rejects the tensor of that row and one run of the kernel, in each of its tile shapes, errs by so
+/// little that draws of the contract would not allow it either.
+bool is_beyond_contract(const Trial& trial, const std::vector<Named<std::vector<double>>>& runs, const ReportRow& row,
+                        const std::optional<Judgement>& by_model, const Arrays& answered) {
+  if (!by_model || by_model->verdict != Verdict::fail) return false;
+  for (const auto& [name, truth] : trial.oracle.tensors)
+    for (const auto& run : runs)
+      for (const auto& [tensor, values] : run)
+        if (name == row.tensor && tensor == name &&
+            (!is_finite(values) || errs_like(values, answered.at(name).data, truth, of_any)))
+          return false;
+  return true;
+}
+
+/// Where the model decides: asks the contract where it may allow what the model does not, or where both kinds of
+/// evidence are asked for.
+void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answered, std::vector<ReportRow>& rows,
                  const ByContract& by_contract, const Emulation& own) {
-  const auto settled = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
-  if (trial.both || !std::all_of(by_model.begin(), by_model.end(), settled))
+  const auto passing = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
+  std::vector<Named<std::vector<double>>> runs;
+  if (!trial.both && !std::ranges::all_of(by_model, passing)) runs = runs_of_tiles(trial, own);
+  bool is_open = trial.both;
+  for (std::size_t i = 0; i < rows.size() && !is_open; ++i) {
+    if (passing(by_model[i])) continue;
+    if (is_beyond_contract(trial, runs, rows[i], by_model[i], answered))
+      rows[i].judgement.verdict = Verdict::fail;
+    else
+      is_open = true;
+  }
+  if (is_open)
     rows = by_contract();
   else
     note_dtypes(trial, stored_by_contract(trial, own), rows);
@@ -511,8 +552,9 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   // Its dtype is refused, whatever it is worth.
   if (decides == Decides::model && trial.strict_dtypes && !row.stored.empty()) return;
   const ReportRow* other = nullptr;
+  const bool is_known = was_asked || row.judgement.verdict == Verdict::fail;  // the latter is_beyond_contract
   const Basis basis = decide(
-      decides, j, was_asked ? &by_contract : nullptr,
+      decides, j, is_known ? &by_contract : nullptr,
       [&](double margin) { return (other = forms.passing(row.tensor, margin)) != nullptr; },
       [&] { return (other = passing(row)) != nullptr; });
   if (other != nullptr) row.judgement = closer(*other), row.by_contract = weighed_of(row.judgement);
@@ -548,7 +590,7 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
     if (!run) run = emulated(trial);
     return *run;
   };
-  if (by_contract) ask_besides(trial, by_model, rows, by_contract, own);
+  if (by_contract) ask_besides(trial, by_model, answered, rows, by_contract, own);
   OtherForms forms(trial, rows, got, answered);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
