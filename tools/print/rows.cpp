@@ -289,7 +289,7 @@ std::string verdict_line(const std::vector<ReportRow>& rows, const std::vector<s
 std::vector<std::string> complaints_of(const std::vector<ReportRow>& rows, const std::optional<std::string>& first) {
   std::vector<std::string> lines;
   for (const ReportRow& row : rows) {
-    if (first.value_or("") != "" && row.judgement.verdict == Verdict::fail && row.tensor != *first) continue;
+    if (!first.value_or("").empty() && row.judgement.verdict == Verdict::fail && row.tensor != *first) continue;
     const std::string kernel = kernel_of(row) + ' ' + contract_of(row) + ' ', about = kernel + row.tensor + ": ";
     const auto note = [&](const std::string& words) { lines.push_back("note  " + about + words); };
     if (!row.why.empty()) lines.push_back("why   " + about + row.why);
