@@ -72,16 +72,15 @@ void add_argument_flags(CLI::App& app, CaseFlags& flags, std::vector<std::string
 }
 
 void add_mechanism_flag(CLI::App& app, std::string& mechanism) {
-  app.add_option("--mechanism", mechanism,
-                 "whose problem it is, in place of what the case says: a name that `assay list` has, or the file of a "
-                 "program, gdn2.json or gdn2.py");
+  app.add_option(
+      "--mechanism", mechanism,
+      "the mechanism in place of the case's: a name of `assay list`, or a program's file, gdn2.json or gdn2.py");
 }
 
 void add_contract_flag(CLI::App& app, std::string& contract, const std::string& what) {
-  app.add_option("--contract", contract,
-                 what +
-                     ": a name that `assay list contracts` knows, or a JSON file (docs/contracts.md); it says which "
-                     "precision")
+  app.add_option(
+         "--contract", contract,
+         what + ": a name of `assay list contracts`, or a JSON file (docs/contracts.md); the contract has a precision")
       ->excludes("--precision");
 }
 

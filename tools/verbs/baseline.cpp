@@ -251,7 +251,8 @@ std::function<int(Console&)> add(CLI::App& app) {
     sub->add_option("file", flags->file, "the baseline, JSON")->required();
     sub->add_option("--kernel", flags->check.kernel,
                     "a command that answers cases: 'python my_kernel.py {case} {out}'");
-    sub->add_option("--plugin", flags->check.plugin, "a shared library that does (tools/plugin/assay_plugin.h)");
+    sub->add_option("--plugin", flags->check.plugin,
+                    "a shared library that answers cases (tools/plugin/assay_plugin.h)");
     sub->add_option("--timeout", flags->check.timeout, "seconds after which a command or plugin is killed")
         ->check(number_in(shortest_limit, longest_limit))
         ->capture_default_str();
@@ -259,20 +260,22 @@ std::function<int(Console&)> add(CLI::App& app) {
     sub->callback([wanted, function] { *wanted = function; });
     return sub;
   };
-  CLI::App* saves = verb("save", "measure, and keep what was measured", save);
-  saves->add_option("--seeds", flags->seeds, "how many, from --seed or the case's own on; their spread is the noise")
+  CLI::App* saves = verb("save", "measure errors and keep them", save);
+  saves
+      ->add_option("--seeds", flags->seeds,
+                   "the number of seeds, from --seed or the case's own on; their spread is the noise")
       ->check(whole_in(fewest_baseline_seeds, most_baseline_seeds))
       ->capture_default_str();
   saves
       ->add_option("--case", flags->cases,
                    "a file that `assay case` has made, for --kernel or --plugin; may be given several times")
       ->allow_extra_args(false);
-  add_list_flag(*saves, "--mechanism", flags->report.mechanisms, "only this one; may be given several times");
+  add_list_flag(*saves, "--mechanism", flags->report.mechanisms, "only this mechanism; may be given several times");
   saves->add_option("--form", flags->report.form, "only kernels of this form");
-  add_list_flag(*saves, "--precision", flags->precisions, "only this one; may be given several times")
+  add_list_flag(*saves, "--precision", flags->precisions, "only this precision; may be given several times")
       ->check(one_of(name_list(case_precisions)));
-  add_contract_flag(*saves, flags->contract, "what counts in place of a precision's");
-  add_choice_flag(*saves, "--device", flags->device, "where kernels run, as for `assay report`",
+  add_contract_flag(*saves, flags->contract, "the contract in place of a precision's");
+  add_choice_flag(*saves, "--device", flags->device, "the device of the kernels, as for `assay report`",
                   name_list(all_runs_on));
   saves->add_option("--shape", flags->report.shape, "B,T,H,d or B,T,H,K,V");
   add_case_flags(*saves, flags->inputs);

@@ -92,15 +92,14 @@ int run_case(const CaseOptions& options, Console& console) {
 
 std::function<int(Console&)> add(CLI::App& app) {
   auto options = std::make_shared<CaseOptions>();
-  app.add_option("mechanism,--mechanism", options->mechanism, "whose problem; `assay list` names them")->required();
+  app.add_option("mechanism,--mechanism", options->mechanism, "the mechanism; `assay list` names them")->required();
   app.add_option("--shape", options->shape,
                  "B,T,H,d or B,T,H,K,V; 1,4/128,8/2,64 has 4 queries on 128 keys and 8 heads on 2 key/value heads")
       ->required();
-  add_choice_flag(app, "--precision", options->precision, "what queries, keys, values and cotangents are rounded to",
+  add_choice_flag(app, "--precision", options->precision, "the precision of queries, keys, values and cotangents",
                   name_list(case_precisions));
   add_argument_flags(app, options->flags, options->with, options->layout);
-  app.add_option("--fill", options->fill,
-                 "an input all of whose numbers are that one, NAME=NUMBER; may be given several times")
+  app.add_option("--fill", options->fill, "fill an input with one number, NAME=NUMBER; may be given several times")
       ->allow_extra_args(false);
   app.add_flag("--no-cotangents", options->without_cotangents,
                "leave out the cotangents d_o, ...: the answer then has no gradients");

@@ -67,54 +67,50 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_kernel_flags(app, *options);
   add_mechanism_flag(app, options->standard.mechanism);
   app.add_flag("--rows", options->rows,
-               "print more columns, and of every tensor that fails where and the command that shows it");
-  app.add_flag("--quick", options->quick, "leave out what the case would have shown and what not");
-  app.add_flag("--legend", options->legend, "print what the columns mean");
+               "print more columns, and for every tensor that fails its place and its command");
+  app.add_flag("--quick", options->quick, "leave out the lines `detects` and `cannot see`");
+  app.add_flag("--legend", options->legend, "print the meaning of the columns");
   app.add_option("--form", options->standard.form,
-                 "the kernel whose roundings are allowed: `assay list` names them; of a program FORM.json or FORM.py, "
-                 "its algorithm "
-                 "with `round` marks; without, the first one that takes the problem");
-  app.add_option("--precision", options->standard.precision, "whose contract counts; without, the case's")
+                 "the kernel form that sets the allowed roundings: `assay list` names them; for a program FORM.json or "
+                 "FORM.py, its algorithm with `round` marks; without, the first form that takes the problem");
+  app.add_option("--precision", options->standard.precision, "the contract's precision; without, the case's")
       ->check(one_of(name_list(case_precisions)));
-  add_contract_flag(app, options->standard.contract, "what counts in its place");
-  app.add_option("--tile", options->standard.tile,
-                 "the tile shape whose spread counts (64x64, 16, ...); without, any of the form's, for "
-                 "each tensor");
+  add_contract_flag(app, options->standard.contract, "the contract that decides");
+  app.add_option(
+      "--tile", options->standard.tile,
+      "the tile shape that sets the spread (64x64, 16, ...); without, each tensor may fit any of the form's");
   add_list_flag(app, "--tensor", options->tensors,
                 "judge only this one, may be given several times; others may be missing");
   app.add_option(
          "--sample", options->sample,
-         "judge so many parts of the case and not all of it: a part is, of one sequence, the heads that share a "
-         "key/value head; the last one and others that are chosen after the answer is read")
+         "judge this many parts of the case; a part is the heads of one sequence that share a key/value head; the "
+         "last part is judged, and others are chosen after the answer is read")
       ->check(whole_in(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-rows", options->sample_rows,
-                 "of attention: judge so many query rows of each part, a block that is chosen after the answer is read")
+                 "judge this many query rows of each part of attention, in a block chosen after the answer is read")
       ->check(whole_in(1, std::numeric_limits<int>::max()));
   app.add_option("--sample-seed", options->sample_seed,
-                 "of --sample and --sample-rows: the seed of a report, to judge the same parts again")
+                 "judge the parts of an earlier report again: the seed of its --sample or --sample-rows")
       ->check(any_seed());
-  app.add_flag("--strict", options->standard.strict,
-               "tensors in which there is nothing to see, UNSEEN, are VACUOUS and fail");
+  app.add_flag("--strict", options->standard.strict, "fail a tensor that shows nothing: UNSEEN becomes VACUOUS");
   app.add_flag("--strict-dtypes", options->standard.strict_dtypes,
-               "fail a tensor that is stored in fewer bits than the contract stores it in; without, one rounding to "
-               "its dtype is allowed");
+               "fail a tensor stored in fewer bits than the contract's; without, one rounding to its dtype is allowed");
   app.add_flag("--same-bits", options->same_bits,
-               "of --kernel and --plugin: demand the same bits when it is run again, and for a sequence of the batch "
-               "alone; of --plugin, whatever lies around the inputs, too");
+               "demand the same bits when --kernel or --plugin runs again, and when a sequence of the batch is alone; "
+               "--plugin also with other memory around the inputs");
   app.add_flag(
       "--why", options->why,
-      "look further for what explains a failure: named contracts, sites that round more coarsely, known faults");
-  app.add_option("--why-limit", options->why_limit, "seconds that this may take")
+      "look further for the cause of a failure: named contracts, sites that round more coarsely, known faults");
+  app.add_option("--why-limit", options->why_limit, "seconds that --why may take")
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
   app.add_flag("--mutants", options->mutants,
-               "say which errors in the formula of its mechanism this case would have failed");
-  app.add_flag("--shrink", options->shrinks,
-               "of a case that `assay case` has made and that fails: look for a smaller one");
-  app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that this may take")
+               "list the errors in the mechanism's formula that this case would have failed");
+  app.add_flag("--shrink", options->shrinks, "look for a smaller case that fails, if `assay case` made this one");
+  app.add_option("--shrink-runs", options->shrink_runs, "runs of the kernel that --shrink may take")
       ->check(whole_in(1, 1000000))
       ->capture_default_str();
-  app.add_option("--shrink-output", options->shrink_output, "where the smaller case goes");
+  app.add_option("--shrink-output", options->shrink_output, "the smaller case's file");
   add_false_alarms_flag(app, options->standard.false_alarms);
   app.add_flag("--no-cache", options->no_cache,
                text("compute truth and sigma again; without, they are kept for the next check of the case, in "

@@ -128,15 +128,14 @@ std::function<int(Console&)> add(CLI::App& app) {
   app.add_option("infer", flags->what, "looks for the fewest sites whose coarser rounding explains the answers")
       ->required()
       ->check(CLI::IsMember({"infer"}));
-  app.add_option("files", flags->files, "CASE OUT, as often as there are cases: problems, and what was answered")
-      ->required();
-  app.add_option("--form", flags->standard.form, "the kernel whose sites they are; without, the first that fits");
-  app.add_option("--precision", flags->standard.precision, "of inputs and outputs; without, the case's")
+  app.add_option("files", flags->files, "pairs CASE OUT: problems and their answers")->required();
+  app.add_option("--form", flags->standard.form, "the kernel form that has the sites; without, the first that fits");
+  app.add_option("--precision", flags->standard.precision, "the precision of inputs and outputs; without, the case's")
       ->check(one_of(name_list(case_precisions)));
   app.add_option("--tile", flags->standard.tile, "the tile shape that answered; without, any of the form's");
   add_list_flag(app, "--tensor", flags->tensors,
-                "of the answers only this one, may be given several times; others may be missing");
-  app.add_option("--name", flags->name, "what the contract is called")->capture_default_str();
+                "only this tensor of the answers, may be given several times; others may be missing");
+  app.add_option("--name", flags->name, "the contract's name")->capture_default_str();
   app.add_option("--limit", flags->limit, "seconds that the search may take")
       ->check(number_in(shortest_effort, longest_limit))
       ->capture_default_str();
@@ -148,7 +147,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace contract_verb
 
-const Command commands::contract = {"contract", "infer which contract a kernel keeps from what it answered",
+const Command commands::contract = {"contract", "infer the contract that a kernel keeps from its answers",
                                     contract_verb::add};
 
 }  // namespace assay

@@ -422,24 +422,30 @@ std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<DriftFlags>();
   app.add_option("mechanism,--mechanism", flags->mechanism, "a recurrence; `assay list` names all mechanisms")
       ->required();
-  app.add_option("--form", flags->form, "of its kernel; the first if it is not given");
-  app.add_option("--tile", flags->tile, "of the form; its first if it is not given");
-  add_choice_flag(app, "--precision", flags->precision, "whose contract the kernel keeps; exact rounds nothing",
+  app.add_option("--form", flags->form, "the kernel's form; without, the first");
+  app.add_option("--tile", flags->tile, "the form's tile shape; without, the first");
+  add_choice_flag(app, "--precision", flags->precision, "the precision of the kernel's contract; exact rounds nothing",
                   precision_names());
-  app.add_option("--site", flags->sites, "SITE=FORMAT: other than the contract's; may be given several times")
+  app.add_option("--site", flags->sites,
+                 "a site's format in place of the contract's, SITE=FORMAT; may be given several times")
       ->allow_extra_args(false);
-  app.add_option("--tokens", flags->tokens, "T")->check(whole_in(1L, 1L << 40))->capture_default_str();
+  app.add_option("--tokens", flags->tokens, "the sequence's length, T")
+      ->check(whole_in(1L, 1L << 40))
+      ->capture_default_str();
   app.add_option("--segment", flags->segment, "tokens in memory at a time; states are stored between segments")
       ->check(whole_in(1, 1 << 16))
       ->capture_default_str();
-  app.add_option("--heads", flags->heads, "H")->check(whole_in(1, 1024))->capture_default_str();
-  app.add_option("--dim", flags->dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
+  app.add_option("--heads", flags->heads, "the number of heads, H")->check(whole_in(1, 1024))->capture_default_str();
+  app.add_option("--dim", flags->dim, "dimensions of keys and values, K = V")
+      ->check(whole_in(1, 512))
+      ->capture_default_str();
   add_case_flags(app, flags->inputs);
   app.add_option("--predict-from", flags->predict_from,
                  "tokens of a sequence that the error at the end is predicted from")
       ->check(whole_in(64L, 1L << 40))
       ->capture_default_str();
-  app.add_option("--sequences", flags->sequences, "that these tokens are taken from: this one and others of its style")
+  app.add_option("--sequences", flags->sequences,
+                 "the sequences that these tokens are taken from: this one and others of its style")
       ->check(whole_in(1, 1024))
       ->capture_default_str();
   app.add_option("--budget", flags->budget, "error of a token, relative to its segment's outputs; derived if not given")

@@ -154,7 +154,7 @@ void print_tables(std::ostream& out, const Json& everything) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto format = std::make_shared<std::string>("table");
   auto what = std::make_shared<std::string>();
-  app.add_option("what", *what, "contracts: only those")->check(CLI::IsMember({"contracts"}));
+  app.add_option("kind", *what, "list only these: contracts")->check(CLI::IsMember({"contracts"}));
   app.add_option("--format", *format, "table or json")->check(CLI::IsMember({"table", "json"}))->capture_default_str();
   return [format, what](Console& console) {
     const Json everything = what->empty() ? as_json() : Json{{"contracts", contracts()}, {"site_groups", groups()}};

@@ -180,7 +180,7 @@ void add_file(CLI::App& app, Flags& flags) {
   app.add_option("file", flags.file,
                  "FILE.py, a mechanism in Python (docs/mechanism-language.md), or FILE.json, a program")
       ->required();
-  app.add_option("--name", flags.tracing.mechanism, "the mechanism to take, where a file of Python has several");
+  app.add_option("--name", flags.tracing.mechanism, "the mechanism to take, if a file of Python has several");
   app.add_option("--set", flags.tracing.settings, "a setting, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
 }
@@ -192,13 +192,13 @@ std::function<int(Console&)> add(CLI::App& app) {
       app.add_subcommand("check", "validate a mechanism; print it, its digest, and the laws that it obeys");
   add_file(*check, *flags);
   check->add_flag("--gradient", flags->gradient, "print the program of its gradients, too");
-  check->add_flag("--json", flags->json, "as JSON");
+  check->add_flag("--json", flags->json, "print JSON");
   CLI::App* write = app.add_subcommand("export", "write a mechanism as a program: canonical JSON");
   add_file(*write, *flags);
   write->add_flag("--gradient", flags->gradient, "the program of its gradients instead");
   write->add_option("-o,--output", flags->output, "where it goes; - is standard output")->capture_default_str();
   CLI::App* equal = app.add_subcommand(
-      "equal", "bound, proven, how far two programs are apart: a recurrence and a kernel's algorithm");
+      "equal", "prove a bound on how far two programs are apart: a recurrence and a kernel's algorithm");
   add_file(*equal, *flags);
   equal->add_option("form", flags->other, R"(the other program; its sequences may come in chunks, "N 16 K" for "T K")")
       ->required();
@@ -206,10 +206,10 @@ std::function<int(Console&)> add(CLI::App& app) {
       ->add_option("--form-set", flags->other_settings,
                    "a setting of the other, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
-  equal->add_option("--shape", flags->shape, "of the case, B,T,H,K,V")->capture_default_str();
-  add_choice_flag(*equal, "--style", flags->style, "how the inputs are distributed", name_list(all_styles));
-  equal->add_option("--seed", flags->seed, "of the inputs")->check(any_seed())->capture_default_str();
-  equal->add_flag("--json", flags->json, "as JSON");
+  equal->add_option("--shape", flags->shape, "the case's shape, B,T,H,K,V")->capture_default_str();
+  add_choice_flag(*equal, "--style", flags->style, "the distribution of the inputs", name_list(all_styles));
+  equal->add_option("--seed", flags->seed, "the inputs' seed")->check(any_seed())->capture_default_str();
+  equal->add_flag("--json", flags->json, "print JSON");
   return [flags, check, write](Console& console) {
     if (check->parsed()) return run_check(*flags, console);
     return write->parsed() ? run_export(*flags, console) : run_equal(*flags, console);

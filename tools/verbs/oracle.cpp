@@ -97,8 +97,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   add_mechanism_flag(app, options->mechanism);
   app.add_option(
          "--lambda0", options->lambda0,
-         "what becomes of a row of lla that a zero in lambda makes singular, where the case does not say: refuse "
-         "it, or the limit of one ridge that vanishes there")
+         "the answer to a row of lla that a zero in lambda makes singular, unless the case says it: refuse the row, "
+         "or take the limit of a ridge that vanishes there")
       ->check(one_of({"refuse", "limit"}));
   app.add_option("--threads", options->threads,
                  "cases of a JSON file, or heads of a safetensors file, answered at once; 0 means one per core")

@@ -367,12 +367,12 @@ int run_report(const Flags& flags, Console& console) {
 std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   ReportOptions& options = flags->options;
-  app.add_option("--mechanism", options.mechanisms, "only this one, or several")->delimiter(',');
+  app.add_option("--mechanism", options.mechanisms, "only this mechanism, or several")->delimiter(',');
   app.add_option("--form", flags->forms, "only kernels of this form (tiled, chunkwise, split_decode, ...), or several")
       ->delimiter(',');
   app.add_option("--tile", options.tile,
-                 "in these tiles on the CPU executor, in place of every form's own (64x64, 16, ...)");
-  app.add_option("--precision", flags->precisions, "only this one, or several")
+                 "the tile shape on the CPU executor, in place of every form's own (64x64, 16, ...)");
+  app.add_option("--precision", flags->precisions, "only this precision, or several")
       ->delimiter(',')
       ->check(one_of(name_list(case_precisions)));
   add_contract_flag(app, flags->contract, "kernels run under it and are judged by it");
@@ -380,8 +380,9 @@ std::function<int(Console&)> add(CLI::App& app) {
                   "where kernels run; auto is the CPU executor and, if there is one, the GPU", name_list(all_runs_on));
   app.add_option("--shape", options.shape, "B,T,H,K,V; 1,4/128,8/2,64,64 has 4 queries and 2 key/value heads");
   add_argument_flags(app, flags->inputs, flags->with, options.inputs.layout);
-  app.add_flag("--rows", flags->rows, "in the table, print a row for every tensor, not only for what is not PASS");
-  app.add_flag("--why", options.why, "say which roundings make the errors, of every row");
+  app.add_flag("--rows", flags->rows,
+               "print a row for every tensor in the table, not only for those that are not PASS");
+  app.add_flag("--why", options.why, "name the roundings that make the errors of every row");
   add_false_alarms_flag(app, options.false_alarms);
   add_judge_flag(app, flags->judge);
   add_threads_flag(app, options.threads);

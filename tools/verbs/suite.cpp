@@ -462,16 +462,16 @@ int run_suite(SuiteFlags flags, Console& console) {
 }
 
 void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
-  app.add_option("mechanism", flags.mechanism, "whose cases; `assay list` names them");
-  app.add_option("--case", flags.only, "only this one, from 1; may be given several times")->allow_extra_args(false);
+  app.add_option("mechanism", flags.mechanism, "the mechanism; `assay list` names them");
+  app.add_option("--case", flags.only, "only this case, from 1; may be given several times")->allow_extra_args(false);
   app.add_option("--head-dim", flags.head_dim, "dimensions of keys and values")
       ->check(whole_in(1, 256))
       ->capture_default_str();
-  add_choice_flag(app, "--precision", flags.precision, "what queries, keys, values and cotangents are rounded to",
+  add_choice_flag(app, "--precision", flags.precision, "the precision of queries, keys, values and cotangents",
                   name_list(case_precisions));
-  app.add_option("--seed", flags.seed, "of the inputs")->check(any_seed())->capture_default_str();
+  app.add_option("--seed", flags.seed, "the inputs' seed")->check(any_seed())->capture_default_str();
   app.add_flag("--settings", flags.settings,
-               "the eight that show most of a kernel that has the mechanism's settings, too");
+               "take the eight cases that show most of a kernel that has the mechanism's settings, too");
   app.add_option("--param", flags.params, "a setting of all cases, NAME=VALUE; may be given several times")
       ->allow_extra_args(false);
   app.add_option("--with", flags.with,
@@ -483,7 +483,7 @@ void add_flags_of_cases(CLI::App& app, SuiteFlags& flags) {
   app.add_flag("--no-groups", flags.without_groups, "as many key/value heads as heads");
   app.add_flag(
       "--plain-shapes", flags.plain_shapes,
-      "keys and values of --head-dim dimensions and a query for every key in all cases, for a kernel that takes "
+      "give all cases keys and values of --head-dim dimensions and a query for every key, for a kernel that takes "
       "no others");
   app.add_flag("--no-cotangents", flags.without_cotangents,
                "leave out the cotangents d_o, ...: the answers then have no gradients");
@@ -498,8 +498,10 @@ std::function<int(Console&)> add(CLI::App& app) {
   CheckOptions& check = flags->check;
   add_flags_of_cases(app, *flags);
   add_kernel_flags(app, check);
-  app.add_option("--form", check.standard.form, "the kernel whose roundings are allowed; without, the first that fits");
-  app.add_option("--contract", check.standard.contract, "what decides in place of the model: a name or a JSON file");
+  app.add_option("--form", check.standard.form,
+                 "the kernel form that sets the allowed roundings; without, the first that fits");
+  app.add_option("--contract", check.standard.contract,
+                 "the contract that decides in place of the model: a name or a JSON file");
   add_list_flag(app, "--tensor", check.tensors,
                 "judge only this one, may be given several times; others may be missing");
   add_false_alarms_flag(app, flags->false_alarms);
