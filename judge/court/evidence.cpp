@@ -463,50 +463,45 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const E
   return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
-/// One run of the kernel in each of its tile shapes.
-std::vector<Named<std::vector<double>>> runs_of_tiles(const Trial& trial, const Emulation& own) {
-  std::vector<Named<std::vector<double>>> runs{own()};
-  for (std::size_t i = 1; i < trial.tiles.size(); ++i) {
-    Trial other = under(trial, trial.kernel);
-    other.tiles.assign(1, trial.tiles[i]);
-    runs.push_back(emulated(other));
+/// Whether draws of the contract could allow any of what the model does not: it leaves a tensor open, or one run of the
+/// kernel, in any of its tile shapes, errs at all like what it fails. Of numbers that are none, draws say more.
+bool contract_may_allow(const Trial& trial, const std::vector<ReportRow>& rows, const ByModel& by_model,
+                        const Arrays& answered, const Emulation& own) {
+  std::set<std::string> failing;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (by_model[i] && passes(by_model[i]->verdict)) continue;
+    if (!by_model[i] || by_model[i]->verdict != Verdict::fail || !is_finite(answered.at(rows[i].tensor).data))
+      return true;
+    failing.insert(rows[i].tensor);
   }
-  return runs;
-}
-
-/// Whether the model rejects the tensor of that row and one run of the kernel, in each of its tile shapes, errs by so
-/// little that draws of the contract would not allow it either.
-bool is_beyond_contract(const Trial& trial, const std::vector<Named<std::vector<double>>>& runs, const ReportRow& row,
-                        const std::optional<Judgement>& by_model, const Arrays& answered) {
-  if (!by_model || by_model->verdict != Verdict::fail) return false;
-  for (const auto& [name, truth] : trial.oracle.tensors)
-    for (const auto& run : runs)
+  const auto errs_alike = [&](const Named<std::vector<double>>& run) {
+    for (const auto& [name, truth] : trial.oracle.tensors)
       for (const auto& [tensor, values] : run)
-        if (name == row.tensor && tensor == name &&
+        if (name == tensor && failing.contains(name) &&
             (!is_finite(values) || errs_like(values, answered.at(name).data, truth, of_any)))
-          return false;
-  return true;
+          return true;
+    return false;
+  };
+  if (failing.empty()) return false;
+  if (errs_alike(own())) return true;
+  Trial other = under(trial, trial.kernel);
+  return std::any_of(trial.tiles.begin() + (trial.tiles.empty() ? 0 : 1), trial.tiles.end(), [&](int tile) {
+    other.tiles.assign(1, tile);
+    return errs_alike(emulated(other));
+  });
 }
 
 /// Where the model decides: asks the contract where it may allow what the model does not, or where both kinds of
-/// evidence are asked for.
+/// evidence are asked for. What it cannot allow fails under it.
 void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answered, std::vector<ReportRow>& rows,
                  const ByContract& by_contract, const Emulation& own) {
-  const auto passing = [](const std::optional<Judgement>& j) { return j && passes(j->verdict); };
-  std::vector<Named<std::vector<double>>> runs;
-  if (!trial.both && !std::ranges::all_of(by_model, passing)) runs = runs_of_tiles(trial, own);
-  bool is_open = trial.both;
-  for (std::size_t i = 0; i < rows.size() && !is_open; ++i) {
-    if (passing(by_model[i])) continue;
-    if (is_beyond_contract(trial, runs, rows[i], by_model[i], answered))
-      rows[i].judgement.verdict = Verdict::fail;
-    else
-      is_open = true;
-  }
-  if (is_open)
+  if (trial.both || contract_may_allow(trial, rows, by_model, answered, own)) {
     rows = by_contract();
-  else
-    note_dtypes(trial, stored_by_contract(trial, own), rows);
+    return;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (!passes(by_model[i]->verdict)) rows[i].judgement.verdict = Verdict::fail;
+  note_dtypes(trial, stored_by_contract(trial, own), rows);
 }
 
 /// Says what the case shows, which takes as long as the verdict.
@@ -552,7 +547,7 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expecte
   // Its dtype is refused, whatever it is worth.
   if (decides == Decides::model && trial.strict_dtypes && !row.stored.empty()) return;
   const ReportRow* other = nullptr;
-  const bool is_known = was_asked || row.judgement.verdict == Verdict::fail;  // the latter is_beyond_contract
+  const bool is_known = was_asked || row.judgement.verdict == Verdict::fail;  // not contract_may_allow
   const Basis basis = decide(
       decides, j, is_known ? &by_contract : nullptr,
       [&](double margin) { return (other = forms.passing(row.tensor, margin)) != nullptr; },

@@ -88,7 +88,7 @@ void add_contributions(std::vector<ReportRow>& rows, const KernelUnderTest& kern
 std::vector<std::string> Why::findings() const {
   std::vector<std::string> lines;
   if (first) lines.push_back("FAIL  " + first->sentence);
-  for (const LooksLike& cause : causes.list) lines.push_back(cause.sentence(cause.tensors.size() == failing));
+  for (const LooksLike& cause : causes.list) lines.push_back(cause.sentence(failing));
   return lines;
 }
 
@@ -111,8 +111,8 @@ std::vector<std::string> Why::further() const {
                      " of the squared error, and what is left a correct kernel could have");
   }
   if (lines.empty())
-    lines.push_back(stopped ? "why: unknown so far: --why-limit gives it more time"
-                            : "why: unknown: no convention, contract, coarser site or known fault explains it");
+    lines.emplace_back(stopped ? "why: unknown so far: --why-limit gives it more time"
+                               : "why: unknown: no convention, contract, coarser site or known fault explains it");
   return lines;
 }
 

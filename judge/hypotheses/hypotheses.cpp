@@ -1044,14 +1044,14 @@ std::string since(const NamedAxis& axis, const std::vector<int>& indices, bool b
 
 }  // namespace
 
-std::string LooksLike::cause(bool all) const {
+std::string LooksLike::cause(std::size_t failing) const {
   const double percent = std::floor(1e4 * share) / 100;
-  return fmt::format("{}looks like {}{} ({}%{})", all ? "" : joined(tensors) + ": ", what,
+  return fmt::format("{}looks like {}{} ({}%{})", tensors.size() == failing ? "" : joined(tensors) + ": ", what,
                      where + (or_else.empty() ? "" : ", or " + joined(or_else, " or ")), percent,
                      share < named_share ? ", the rest is rounding" : "");
 }
 
-std::string LooksLike::sentence(bool all) const { return cause(all) + "; " + mend; }
+std::string LooksLike::sentence(std::size_t failing) const { return cause(failing) + "; " + mend; }
 
 Causes causes_of(const Room& room, const Problem& problem, int batch, const std::vector<Suspect>& tensors,
                  const Effort& effort) {

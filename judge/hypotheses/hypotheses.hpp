@@ -34,10 +34,10 @@ struct LooksLike {
   double share = 0;                  ///< of the squared error, in units of sigma
   std::vector<std::string> or_else;  ///< what explains as much
 
-  /// "looks like log_decay taken as log2 (99.98%)", or "o: looks like a token late ..." if it is not all that fails.
-  std::string cause(bool all) const;
+  /// "looks like log_decay taken as log2 (99.98%)", or "o: looks like a token late ..." if more tensors are failing.
+  std::string cause(std::size_t failing) const;
   /// The cause and what mends it.
-  std::string sentence(bool all) const;
+  std::string sentence(std::size_t failing) const;
 };
 
 /// How much may be tried.

@@ -202,7 +202,7 @@ TEST(Causes, name_mistakes) {
   std::set<std::string_view> rooms;
   for_mistakes("first", [&](const Json& row, const Bench& bench, const Answer& answer) {
     const Told told = told_of(bench, answer);
-    const bool right = !told.causes.list.empty() && told.causes.list.front().sentence(false).find(
+    const bool right = !told.causes.list.empty() && told.causes.list.front().sentence(0).find(
                                                         row.at("named").get<std::string>()) != std::string::npos;
     ++tried, named += right ? 1 : 0, rooms.insert(bench.room.name);
     if (!right || are_seconds_asked_for())
@@ -259,7 +259,7 @@ void try_mutants(const KernelForm& planted, const Room& room, Share& share, Coun
     ++count.tried;
     bool right = true;
     for (const LooksLike& cause : told.causes.list)
-      right = right && may_be_said(std::string(mutant.name), cause.sentence(false));
+      right = right && may_be_said(std::string(mutant.name), cause.sentence(0));
     count.named += told.causes.list.empty() ? 0 : 1, count.wrong += right ? 0 : 1;
     if (!right || are_seconds_asked_for())
       std::cout << (right ? "" : "WRONG ") << room.name << ':' << planted.name << ':' << mutant.name << " ("

@@ -57,10 +57,8 @@ void add_why(Page& page, const Why& why, bool asked) {
     page.findings.emplace_back("not every convention was tried on so large a problem: --why takes longer");
   const std::optional<FirstWrong>& first = why.first;
   if (first) page.first_wrong = first->tensor;
-  if (first && !why.causes.list.empty()) {
-    const LooksLike& likeliest = why.causes.list.front();
-    page.cause = likeliest.cause(likeliest.tensors.size() == why.failing), page.mend = likeliest.mend;
-  }
+  if (first && !why.causes.list.empty())
+    page.cause = why.causes.list.front().cause(why.failing), page.mend = why.causes.list.front().mend;
   page.facts.emplace_back(
       "first_wrong",
       first ? Json{{"tensor", first->tensor}, {"followers", first->followers}, {"sentence", first->sentence}}

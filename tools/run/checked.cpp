@@ -408,8 +408,7 @@ void tell_why(Checked& checked, std::optional<double> seconds) {
   for (ReportRow& row : checked.rows) {
     if (row.tensor != why.first->tensor) continue;
     row.begins = why.first->sentence;
-    for (const LooksLike& cause : why.causes.list)
-      row.begins += '\n' + cause.sentence(cause.tensors.size() == why.failing);
+    for (const LooksLike& cause : why.causes.list) row.begins += '\n' + cause.sentence(why.failing);
   }
 }
 
