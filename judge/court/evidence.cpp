@@ -504,10 +504,14 @@ void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answ
   note_dtypes(trial, stored_by_contract(trial, own), rows);
 }
 
-/// Says what the case shows, which takes as long as the verdict.
+/// Says what the case shows, which takes as long as the verdict; who waits hears the verdict before.
 void add_detects(const Trial& trial, const ModelTrial& model, const Emulation& own, std::vector<ReportRow>& rows) {
-  const auto fails = [](const ReportRow& row) { return row.judgement.verdict == Verdict::fail; };
-  if (!trial.detects || (!trial.detects_of_wrong && std::ranges::any_of(rows, fails))) return;
+  const auto is = [](Verdict verdict) {
+    return [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; };
+  };
+  if (!trial.detects || (!trial.detects_of_wrong && std::ranges::any_of(rows, is(Verdict::fail)))) return;
+  const bool passes = std::ranges::all_of(rows, is(Verdict::pass));
+  if (trial.phase) trial.phase(text(passes ? "every tensor passes; " : "", "what the case could have shown"), 0, 0);
   const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
                                      [&] { return seen_by_model(trial, model, own); });
   for (ReportRow& row : rows) row.detects = seen;

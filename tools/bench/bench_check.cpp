@@ -138,19 +138,20 @@ std::string cost_line(const Room& room) {
         least = other;
     return least;
   };
-  const CheckMeasured first = measured(128, dim, true);
-  const bool is_slow = first.processor > quick;
-  const int few = is_slow ? 64 : 128, many = is_slow ? 128 : 512;
-  const CheckMeasured shorter = is_slow ? measured(few, dim, true) : first,
-                      longer = is_slow ? first : measured(many, dim, true), wider = measured(few, 2 * dim, true),
-                      forward = measured(few, dim, false);
+  constexpr int few = 128;
+  const CheckMeasured shorter = measured(few, dim, true);
+  const bool is_slow = shorter.processor > 2;
+  const int many = is_slow ? 512 : 1024, middle = is_slow ? few : 512;
+  const CheckMeasured longer = measured(many, dim, true), wider = measured(middle, 2 * dim, true),
+                      forward = measured(middle, dim, false);
   const double rate = shorter.processor / few / heads, later = longer.processor / many / heads;
   const double quadratic = std::clamp((later - rate) / (many - few), 0.0, later / many);
   const double linear = std::max(0.0, later - quadratic * many);
-  const double power = std::clamp(std::log2(wider.processor / shorter.processor), 0.0, 3.0);
+  const double of_middle = heads * middle * (linear + quadratic * middle);
+  const double power = std::clamp(std::log2(wider.processor / of_middle), 0.0, 3.0);
   const double bytes = std::max(64.0, (longer.memory - shorter.memory) / (longer.numbers - shorter.numbers));
   std::string line = fmt::format("      {{\"{}\", {:.3g}, {:.3g}, {:.2g}, {:.2g}, {:.0f}", room.name, linear, quadratic,
-                                 power, std::min(1.0, forward.processor / shorter.processor), bytes);
+                                 power, std::min(1.0, forward.processor / of_middle), bytes);
   for (const double part : longer.processor_of) line += fmt::format(", {:.2g}", part / longer.processor);
   return line + "},\n";
 }

@@ -33,4 +33,6 @@ std::span<const CheckCost> check_costs() {
   return all;
 }
 
+double small_draw_then() { return 0.01; }
+
 }  // namespace assay

@@ -32,10 +32,13 @@ struct Estimate {
 std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
                                        std::size_t numbers);
 
-/// How many times as long a small draw of the model takes here and now as the costs say: this machine is another, or
-/// has more to do. It takes a tenth of a second to learn. Times this an estimate is within a factor of 1.5 at up to
-/// 1000 tokens.
-double machine_factor();
+/// Processor seconds of a small draw of the model, here and now and when the costs were measured. It takes a tenth of a
+/// second to learn.
+double small_draw();
+double small_draw_then();
+/// How many times as long such a draw takes now: this machine is another, or has more to do. Times this an estimate is
+/// within a factor of 1.5 at up to 1000 tokens.
+inline double machine_factor() { return small_draw() / small_draw_then(); }
 
 /// The sentence before a check of `judged` of `parts` equal parts: what it costs. For all parts it also says what two
 /// of them would cost, where the case can be sampled.

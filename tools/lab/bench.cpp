@@ -289,7 +289,8 @@ std::span<const CheckCost> check_costs() {
   static constexpr CheckCost all[] = {
 )";
   for (const auto& room : chosen) source += cost_line(*room), progress.step(std::string(room->name));
-  return source + "  };\n  // clang-format on\n  return all;\n}\n\n}  // namespace assay\n";
+  return source + fmt::format("  }};\n  // clang-format on\n  return all;\n}}\n\ndouble small_draw_then() {{ return {:.3g}; }}\n\n}}  // namespace assay\n",
+                              small_draw());
 }
 
 int run_bench_check(const BenchCheckOptions& options, Console& console) {
@@ -332,7 +333,7 @@ void add_check_flags(CLI::App& app, BenchCheckOptions& options) {
   app.add_option("--threads", options.threads, "0 is all cores")->check(whole_in(0, 1024))->capture_default_str();
   app.add_flag("--no-cotangents", options.forward, "without gradients");
   app.add_flag("--docs", options.docs,
-               "measure every room at four sizes of up to 512 tokens, and write the table that estimates and "
+               "measure every room at four sizes of up to 1024 tokens, and write the table that estimates and "
                "docs/costs.md are worked out "
                "from");
   add_output(app, options);

@@ -11,12 +11,10 @@
 
 namespace assay {
 
-double machine_factor() {
-  constexpr std::string_view mechanism = "gated_deltanet";
-  constexpr int first_draws = 4, runs = 3;
-  const Shape shape{1, 128, 1, 0, 64, 64, 0};
-  const CaseSpec spec{std::string(mechanism), shape, Format::bf16,
-                      Style::normal,          1,     listed_room(mechanism).variants().front()};
+double small_draw() {
+  constexpr int runs = 3;
+  const CaseSpec spec{"gated_deltanet", {1, 128, 1, 0, 64, 64, 0}, Format::bf16,
+                      Style::normal,    1,                         listed_room("gated_deltanet").variants().front()};
   const Problem problem = read_problem(arguments::draw_case(spec, "costs"), "costs").problem;
   double seconds = std::numeric_limits<double>::infinity();
   for (int i = 0; i < runs; ++i) {
@@ -24,7 +22,7 @@ double machine_factor() {
     model_runs(problem, Format::bf16, 1, 1);
     seconds = std::min(seconds, static_cast<double>(std::clock() - begun) / static_cast<double>(CLOCKS_PER_SEC));
   }
-  return first_draws * seconds / check_estimate(mechanism, shape, true, 0).value().draws;
+  return seconds;
 }
 
 }  // namespace assay
