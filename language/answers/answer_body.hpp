@@ -150,7 +150,7 @@ template <class S, class X>
 void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, int head, BasicAnswer<S>& answer) {
   for (std::size_t r = 0; r < results.size(); ++r) {
     const bool output = r < posed.mechanism().program.outputs.size();
-    const std::vector<S>& data = *results[r].reals;
+    const std::vector<S>& data = results[r].reals->list;
     std::vector<std::ptrdiff_t> where;
     walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
     go_to_head<S>(head, sums_over_heads + static_cast<std::uint32_t>(r));

@@ -1,6 +1,7 @@
 #pragma once
 // The definition of evaluate: included by one translation unit per scalar alone.
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,6 +22,10 @@
 namespace assay::language {
 namespace detail {
 
+/// A list that is short as a rule: it asks for no memory then.
+template <class T, std::size_t N = 4>
+using Few = boost::container::small_vector<T, N>;
+
 /// One index of a contraction: its length, and its steps in the operands and the result; 0 where it does not occur.
 struct Index {
   int length = 0;
@@ -34,25 +39,29 @@ struct Index {
 
 /// The indices of a contraction, outer ones first. The last one is for the inner loop.
 template <class S>
-std::vector<Index> indices_of(const Contraction& c, const Value<S>& a, const Value<S>& b) {
-  std::map<char, Index> known;
-  const auto enter = [&](const std::string& letters, const Strides& s, std::ptrdiff_t Index::*step, bool Index::*in) {
-    for (std::size_t r = 0; r < letters.size(); ++r) {
-      Index& index = known[letters[r]];
+Few<Index> indices_of(const Contraction& c, const Value<S>& a, const Value<S>& b) {
+  std::string letters = c.left + c.right;
+  std::ranges::sort(letters);
+  letters.erase(std::unique(letters.begin(), letters.end()), letters.end());
+  Few<Index> known(letters.size());
+  const auto of = [&](char letter) -> Index& { return known[letters.find(letter)]; };
+  const auto enter = [&](const std::string& of_one, const Strides& s, std::ptrdiff_t Index::*step, bool Index::*in) {
+    for (std::size_t r = 0; r < of_one.size(); ++r) {
+      Index& index = of(of_one[r]);
       index.length = s.length[r], index.*step = s.step[r], index.*in = true;
     }
   };
   enter(c.left, a.layout, &Index::left, &Index::in_left);
   enter(c.right, b.layout, &Index::right, &Index::in_right);
-  std::vector<Index> list;
+  Few<Index> list;
   std::ptrdiff_t step = 1;
   for (std::size_t r = c.result.size(); r-- > 0;) {
-    Index& index = known[c.result[r]];
+    Index& index = of(c.result[r]);
     index.result = step, index.in_result = true;
     step *= index.length;
   }
-  for (const char letter : c.result) list.push_back(known[letter]);
-  for (const auto& [letter, index] : known)
+  for (const char letter : c.result) list.push_back(of(letter));
+  for (const Index& index : known)
     if (!index.in_result) list.push_back(index);
   // Innermost: what runs along lines of numbers that lie side by side, a sum before anything else.
   const auto worth = [](const Index& i) {
@@ -88,9 +97,9 @@ class Interpreter {
       if (known != nullptr && is_there((*known)[v])) {
         values[v] = (*known)[v];
       } else if (!is_there(values[v]) && (wanted == nullptr || (*wanted)[v] != 0)) {
-        std::vector<V> mine;
+        Mine mine;
         const Operands operands = operands_of(block, n, values, mine);
-        const std::vector<V>* const others = std::exchange(mine_, &mine);
+        const Mine* const others = std::exchange(mine_, &mine);
         go_to(static_cast<int>(v));
         values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
@@ -113,14 +122,15 @@ class Interpreter {
 
   /// The factors of matrices, by the numbers that they were made of.
   struct Factors {
-    std::shared_ptr<const std::vector<S>> reals;
+    std::shared_ptr<const Numbers<S>> reals;
     Strides layout;
     bool definite = false;
     std::vector<std::unique_ptr<const Factored<S>>> each;
   };
 
   using V = Value<S>;
-  using Operands = std::vector<const V*>;
+  using Operands = detail::Few<const V*>;
+  using Mine = detail::Few<V, 3>;
   using Errors = JointErrorsOf<S>;
   using Records = std::vector<typename Errors::Record>;
 
@@ -130,7 +140,7 @@ class Interpreter {
     return operands;
   }
   /// The operands of node n, which reads some of them last: those move to `mine`.
-  static Operands operands_of(const Block& block, std::size_t n, std::vector<V>& values, std::vector<V>& mine) {
+  static Operands operands_of(const Block& block, std::size_t n, std::vector<V>& values, Mine& mine) {
     const Node& node = block.nodes[n];
     Operands operands = operands_of(node, values);
     mine.reserve(operands.size());
@@ -277,8 +287,8 @@ class Interpreter {
   /// The numbers of a value, row-major; its own where no other value has them.
   std::vector<S> numbers_taken(const V& v) {
     const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
-    if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->size() == v.layout.count())
-      return std::move(const_cast<std::vector<S>&>(*v.reals));  // NOLINT: made by Value::of, and not const
+    if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->list.size() == v.layout.count())
+      return std::move(const_cast<std::vector<S>&>(v.reals->list));  // NOLINT: made by Value::of, and not const
     return v.in_rows();
   }
 
@@ -423,7 +433,7 @@ class Interpreter {
   template <class R>
   static const std::vector<R>& numbers_of(const V& v) {
     if constexpr (std::is_same_v<R, S>)
-      return *v.reals;
+      return v.reals->list;
     else if constexpr (std::is_same_v<R, Truth>)
       return *v.truths;
     else
@@ -654,8 +664,8 @@ class Interpreter {
     const auto all = [](const auto& numbers) {
       return std::all_of(numbers.begin(), numbers.end(), [](const S& one) { return is_sound(one); });
     };
-    if (!x.sound->has_value()) *x.sound = all(*x.reals);
-    if (**x.sound) return true;
+    if (!x.reals->sound.has_value()) x.reals->sound = all(x.reals->list);
+    if (*x.reals->sound) return true;
     bool whole = true;
     walk<1>({&x.layout}, [&](std::size_t, const auto& i) { whole = whole && is_sound(x.real(i[0])); });
     return whole;
@@ -711,7 +721,7 @@ class Interpreter {
 
   template <Holes holes>
   V contract(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
-    std::vector<detail::Index> indices = detail::indices_of(c, a, b);
+    detail::Few<detail::Index> indices = detail::indices_of(c, a, b);
     Strides shape;
     for (const char letter : c.result) {
       const std::size_t left = c.left.find(letter);
@@ -722,15 +732,15 @@ class Interpreter {
     if (indices.empty()) indices.push_back({1, 0, 0, 0, false, false, false});
     const detail::Index inner = indices.back();
     indices.pop_back();
-    std::vector<int> at(indices.size(), 0);
+    detail::Few<int> at(indices.size(), 0);
     const bool nothing = inner.length == 0 || std::any_of(indices.begin(), indices.end(),
                                                           [](const detail::Index& i) { return i.length == 0; });
     std::ptrdiff_t left = a.layout.offset, right = b.layout.offset, to = 0;
     while (!nothing) {
       const V* const scaled = inner.is_free() ? (inner.in_left ? &a : &b) : nullptr;
-      const S& by = *(inner.in_left ? b.reals->data() + right : a.reals->data() + left);
+      const S& by = inner.in_left ? b.real(right) : a.real(left);
       if (holes != Holes::none || scaled == nullptr || !adds_nothing(by, *scaled))
-        line<holes>(inner, a.reals->data() + left, b.reals->data() + right, out.data() + to);
+        line<holes>(inner, &a.real(left), &b.real(right), out.data() + to);
       std::size_t r = indices.size();
       while (r > 0) {
         const detail::Index& i = indices[--r];
@@ -899,7 +909,7 @@ class Interpreter {
     }
     void take(const V& row, int t) {
       const std::size_t first = row.layout.count() * static_cast<std::size_t>(t);
-      if (row.reals) copy(row, *row.reals, first, reals);
+      if (row.reals) copy(row, row.reals->list, first, reals);
       if (row.integers) copy(row, *row.integers, first, integers);
       if (row.truths) copy(row, *row.truths, first, truths);
     }
@@ -989,7 +999,9 @@ class Interpreter {
     const Block& body = *r.node.attributes.body;
     const StepPlan& plan = plan_for(r);
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
-    std::vector<V> values = r.args, before;
+    std::vector<V> values, before;
+    values.reserve(body.last_use.size());
+    values = r.args;
     for (std::size_t i = 0; i < r.sequences.size(); ++i) values[c.state.size() + i] = row_of(r.sequences[i], t);
     if (plan.joints.empty()) {  // sums over tokens go on in their place
       std::move(c.state.begin(), c.state.end(), values.begin());
@@ -1261,7 +1273,7 @@ class Interpreter {
   bool undefined_found_ = false;
   int token_ = -1;
   PerturbedArithmetic::Place place_;                         ///< of the value that is computed
-  const std::vector<V>* mine_ = nullptr;                     ///< operands that are not read again
+  const Mine* mine_ = nullptr;                               ///< operands that are not read again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
   std::map<const Block*, ScoreMasks> masks_;
   std::map<const Block*, bool> adds_up_;

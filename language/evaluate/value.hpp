@@ -81,49 +81,46 @@ class LazyRows {
   virtual Value<S> row(std::size_t k, int t) = 0;
 };
 
+/// Real numbers that values share.
+template <class S>
+struct Numbers {
+  std::vector<S> list;
+  mutable std::optional<bool> sound = {};  ///< whether all of them are finite and known, if somebody has asked
+};
+
 /// One value of a program in scalar S; of a scan its results.
 template <class S>
 struct Value {
   Strides layout;
-  std::shared_ptr<const std::vector<S>> reals;
+  std::shared_ptr<const Numbers<S>> reals;
   std::shared_ptr<const std::vector<std::int64_t>> integers;
   std::shared_ptr<const std::vector<Truth>> truths;
   std::shared_ptr<const std::vector<Value>> results;
   std::shared_ptr<LazyRows<S>> lazy;  ///< in place of numbers: a scan's states, which nothing but a scan reads
   std::size_t lazy_index = 0;
-  std::shared_ptr<std::optional<bool>> sound;  ///< whether all of `reals` are finite and known, if somebody has asked
-  std::shared_ptr<const Product<S>> product;   ///< in place of numbers: a contraction that an addition will make
+  std::shared_ptr<const Product<S>> product;  ///< in place of numbers: a contraction that an addition will make
 
-  const S& real(std::ptrdiff_t at) const { return (*reals)[static_cast<std::size_t>(at)]; }
+  const S& real(std::ptrdiff_t at) const { return reals->list[static_cast<std::size_t>(at)]; }
   std::int64_t integer(std::ptrdiff_t at) const { return (*integers)[static_cast<std::size_t>(at)]; }
   Truth truth(std::ptrdiff_t at) const { return (*truths)[static_cast<std::size_t>(at)]; }
 
   static Value of(const Strides& shape, std::vector<S> data) {
-    // The vector is not const: it is written to once no other value shares it.
-    return {shape.dense(),
-            std::make_shared<std::vector<S>>(std::move(data)),
-            {},
-            {},
-            {},
-            {},
-            0,
-            std::make_shared<std::optional<bool>>(),
-            {}};
+    // The numbers are not const: they are written to once no other value shares them.
+    return {shape.dense(), std::make_shared<Numbers<S>>(Numbers<S>{std::move(data)}), {}, {}, {}, {}, 0, {}};
   }
   static Value of(const Strides& shape, std::vector<std::int64_t> data) {
-    return {
-        shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0, {}, {}};
+    return {shape.dense(), {}, std::make_shared<const std::vector<std::int64_t>>(std::move(data)), {}, {}, {}, 0, {}};
   }
   static Value of(const Strides& shape, std::vector<Truth> data) {
-    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0, {}, {}};
+    return {shape.dense(), {}, {}, std::make_shared<const std::vector<Truth>>(std::move(data)), {}, {}, 0, {}};
   }
   static Value of(std::vector<Value> several) {
-    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}, {}};
+    return {{}, {}, {}, {}, std::make_shared<const std::vector<Value>>(std::move(several)), {}, 0, {}};
   }
   /// Its real numbers, row-major.
   std::vector<S> in_rows() const {
     const std::size_t n = layout.count();
-    if (layout.is_dense()) return std::vector<S>(reals->begin(), reals->begin() + static_cast<std::ptrdiff_t>(n));
+    if (layout.is_dense()) return {reals->list.begin(), reals->list.begin() + static_cast<std::ptrdiff_t>(n)};
     std::vector<S> list;
     list.reserve(n);
     walk<1>({&layout}, [&](std::size_t, const auto& at) { list.push_back(real(at[0])); });
