@@ -306,6 +306,7 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .strict_dtypes = standard_.strict_dtypes,
           .others = [this] { return other_forms(); },
           .both = standard_.both,
+          .strict = standard_.strict,
           .is_sample = file_.parts.has_value(),
           .cache = cache_,
           .digest = digest_,

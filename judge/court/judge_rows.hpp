@@ -46,6 +46,7 @@ struct Trial {
   bool strict_dtypes = false;                           ///< whether one that is narrower than the contract's fails
   std::function<std::vector<OtherForm>()> others = {};  ///< each tensor may come from any of these, too; null: none
   bool both = false;                                    ///< whether the contract is asked whatever the model says
+  bool strict = false;                                  ///< whether every tensor has to show everything itself
   bool is_sample = false;                               ///< whether the problem's sequences are parts of a larger case
   Phase phase = {};                                     ///< hears what is being done
   Cache* cache = nullptr;                               ///< where what is learnt is kept, or null

@@ -33,6 +33,13 @@ Verdict worst_of(const std::vector<ReportRow>& rows) {
 
 bool all_pass(const std::vector<ReportRow>& rows) { return passes(worst_of(rows)); }
 
+bool is_shown_by(const std::vector<const Judgement*>& all, const Judgement& vacuous) {
+  return std::ranges::all_of(vacuous.accepted_corruptions, [&](std::string_view corruption) {
+    return std::any_of(all.begin(), all.end(),
+                       [=](const Judgement* j) { return std::ranges::count(j->rejected_corruptions, corruption) > 0; });
+  });
+}
+
 namespace {
 
 /// Where queries see one key, their rows are alike whatever the data, and a copy in which they have moved is right.
@@ -45,18 +52,14 @@ void excuse_moved_rows(Judgement& j) {
 }  // namespace
 
 void call_vacuous(std::vector<ReportRow>& rows, bool strict, const Shape& shape) {
-  const auto is_shown = [&](std::string_view corruption) {
-    return std::any_of(rows.begin(), rows.end(), [=](const ReportRow& row) {
-      return std::ranges::count(row.judgement.rejected_corruptions, corruption) > 0;
-    });
-  };
+  std::vector<const Judgement*> all;
+  for (const ReportRow& row : rows) all.push_back(&row.judgement);
   const bool one_key = shape.seq_len == 1 && shape.query_len > 1;
   for (ReportRow& row : rows) {
     Judgement& j = row.judgement;
     if (strict || j.verdict != Verdict::vacuous) continue;
     if (one_key) excuse_moved_rows(j);
-    if (!std::ranges::all_of(j.accepted_corruptions, is_shown)) continue;
-    j.verdict = Verdict::pass;
+    if (is_shown_by(all, j)) j.verdict = Verdict::pass;
   }
   const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };
   if (!strict && !std::all_of(rows.begin(), rows.end(), is_unseen)) return;

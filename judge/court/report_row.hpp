@@ -79,6 +79,8 @@ Verdict worse_of(Verdict a, Verdict b);
 Verdict worst_of(const std::vector<ReportRow>& rows);
 /// Whether there are rows and nothing is said against the kernel in any of them.
 bool all_pass(const std::vector<ReportRow>& rows);
+/// Whether tensors that are judged so reject every corruption that a VACUOUS one hides: each by one of them.
+bool is_shown_by(const std::vector<const Judgement*>& all, const Judgement& vacuous);
 /// UNSEEN becomes VACUOUS where no tensor of the rows shows anything, or where that is asked for. Otherwise, VACUOUS
 /// becomes PASS where other tensors show the corruptions that it hides, or where these move rows of queries and the
 /// case's shape has one key for all of them.

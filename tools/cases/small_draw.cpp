@@ -13,8 +13,12 @@ namespace assay {
 
 double small_draw() {
   constexpr int runs = 3;
-  const CaseSpec spec{"gated_deltanet", {1, 128, 1, 0, 64, 64, 0}, Format::bf16,
-                      Style::normal,    1,                         listed_room("gated_deltanet").variants().front()};
+  const CaseSpec spec{"gated_deltanet",
+                      {1, 128, 1, 0, 64, 64, 0},
+                      Format::bf16,
+                      Style::normal,
+                      1,
+                      listed_room("gated_deltanet").variants().front()};
   const Problem problem = read_problem(arguments::draw_case(spec, "costs"), "costs").problem;
   double seconds = std::numeric_limits<double>::infinity();
   for (int i = 0; i < runs; ++i) {

@@ -289,8 +289,10 @@ std::span<const CheckCost> check_costs() {
   static constexpr CheckCost all[] = {
 )";
   for (const auto& room : chosen) source += cost_line(*room), progress.step(std::string(room->name));
-  return source + fmt::format("  }};\n  // clang-format on\n  return all;\n}}\n\ndouble small_draw_then() {{ return {:.3g}; }}\n\n}}  // namespace assay\n",
-                              small_draw());
+  return source + fmt::format(
+                      "  }};\n  // clang-format on\n  return all;\n}}\n\ndouble small_draw_then() {{ return {:.3g}; "
+                      "}}\n\n}}  // namespace assay\n",
+                      small_draw());
 }
 
 int run_bench_check(const BenchCheckOptions& options, Console& console) {

@@ -80,6 +80,24 @@ def test_assert_close_takes_ones_own_tensors():
         assay.assert_close("softmax_attention", given, out)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_another_tensor_shows_asks_for_no_contract(strict):
+    """The gradient of the last key is smaller than its errors, so that d_k would pass without it; o would not."""
+    rng = np.random.default_rng(1)
+    q, k, v, d_o = (rng.standard_normal((1, 40, 1, 8)) for _ in range(4))
+    q[:, -1] *= 0.05
+    v[:, -1] = v[:, :-1].mean(1)
+    q, k, v, d_o = (x.astype(ml_dtypes.bfloat16) for x in (q, k, v, d_o))
+    posed = {"inputs": {"q": q, "k": k, "v": v}, "params": {"scale": 0.3}, "cotangents": {"o": d_o}}
+    truth = assay.oracle("softmax_attention", **posed)
+    out = {name: truth[name].hi.astype(ml_dtypes.bfloat16) for name in ("o", "d_q", "d_k", "d_v")}
+    report = assay.assert_close("softmax_attention", outputs=out, strict=strict, cache=False, raises=False, **posed)
+    rows = {row["tensor"]: row for row in report.rows}
+    assert rows["d_k"]["model_verdict"] == "VACUOUS" and "last_row_zero" in rows["d_k"]["model_reason"]
+    assert rows["d_k"]["verdict"] == ("VACUOUS" if strict else "PASS")
+    assert (rows["d_k"]["contract_verdict"] != "") == strict
+
+
 def test_capture_saves_every_so_many_th_call(tmp_path):
     calls = []
 
