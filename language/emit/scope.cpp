@@ -287,7 +287,8 @@ std::string Scope::product(int contraction, const Letters& at) const {
     const Indices indices = indices_from(letters, at);
     std::string exact = written(v, indices);
     if (!is_drawn()) return exact;
-    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, 1 + i), flat(axes(v), indices), exact);
+    const int part = v == node.args[0] ? 1 : 1 + i;  // the same operand on both sides is rounded once
+    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, part), flat(axes(v), indices), exact);
   };
   const std::string a = operand(0, c.left), b = operand(1, c.right);
   return node.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
@@ -391,7 +392,8 @@ std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
   const int of = i ? node->args[language::index(*i)] : v;
   const Node& errs = *block_.node(of);
   std::vector<std::string> list;
-  const int parts = errs.op == Op::contract ? 3 : errs_in_draws(errs) ? 1 : 0;
+  const int operands = errs.op != Op::contract ? 0 : errs.args[0] == errs.args[1] ? 1 : 2;
+  const int parts = operands > 0 || errs_in_draws(errs) ? 1 + operands : 0;
   list.reserve(language::index(parts));
   for (int part = 0; part < parts; ++part)
     list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), *drawn_, token,

@@ -297,14 +297,14 @@ class Interpreter {
     const auto sum = static_cast<int>(place_.node);
     if (x.product) {
       go_to(x.product->value);
-      const V product = contract(x.product->how, x.product->left, x.product->right);
+      const V product = contract(x.product->how, x.product->left, x.product->second());
       go_to(sum);
       return plus_product(product, p);
     }
-    const Holes holes = holes_in(p.how, p.left, p.right);
+    const Holes holes = holes_in(p.how, p.left, p.second());
     go_to(p.value);
-    if (holes == Holes::none) return contract_whole(contraction_from(p.how.spec), p.left, p.right, &x);
-    const V product = contract(p.how, p.left, p.right);
+    if (holes == Holes::none) return contract_whole(contraction_from(p.how.spec), p.left, p.second(), &x);
+    const V product = contract(p.how, p.left, p.second());
     go_to(sum);
     return zip<S>(x, product,
                   [](const V& a, const V& b, std::ptrdiff_t i, std::ptrdiff_t j) { return S(a.real(i) + b.real(j)); });
@@ -355,7 +355,8 @@ class Interpreter {
   /// The products of stored states, which are operands.
   static V products_of_states(const V& a, const V& b, bool absorb) {
     using Part = PerturbedArithmetic::Part;
-    return zip<S>(as_read(a, Part::left), as_read(b, Part::right),
+    const V left = as_read(a, Part::left);
+    return zip<S>(left, &a == &b ? left : as_read(b, Part::right),
                   [absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
                     return absorb && is_zero(x.real(i)) ? S(0) : product_of_states(x.real(i), y.real(j));
                   });
@@ -655,7 +656,7 @@ class Interpreter {
 
   V product(const Attributes& at, const V& a, const V& b) const {
     V later;
-    later.product = std::make_shared<const Product<S>>(Product<S>{at, a, b, static_cast<int>(place_.node)});
+    later.product = std::make_shared<const Product<S>>(Product<S>{at, a, b, static_cast<int>(place_.node), &a == &b});
     return later;
   }
 
@@ -712,11 +713,13 @@ class Interpreter {
     return x;
   }
 
-  /// Contracts operands that have no holes. The sums are added to `first`, if it is there.
+  /// Contracts operands that have no holes. The sums are added to `first`, if it is there. What stands on both sides is
+  /// the same operand and rounded once: a Gram matrix stays one.
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
     using Part = PerturbedArithmetic::Part;
-    return contract<Holes::none>(c, as_read(a, Part::left), as_read(b, Part::right), first);
+    const V left = as_read(a, Part::left);
+    return contract<Holes::none>(c, left, &a == &b ? left : as_read(b, Part::right), first);
   }
 
   template <Holes holes>

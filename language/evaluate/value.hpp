@@ -139,7 +139,10 @@ template <class S>
 struct Product {
   const Attributes& how;
   Value<S> left, right;
-  int value = 0;  ///< which one of its block it is
+  int value = 0;           ///< which one of its block it is
+  bool is_square = false;  ///< both operands are `left`
+
+  const Value<S>& second() const { return is_square ? left : right; }
 };
 
 }  // namespace assay::language

@@ -64,6 +64,17 @@ TEST(Stored, the_exact_answer_rounded_once_passes_in_every_room) {
   EXPECT_GT(passed, tensors / 2) << "of " << tensors;
 }
 
+/// Who waits hears the verdict before it is looked for what the case could have shown.
+TEST(Stored, a_verdict_is_heard_first) {
+  const CaseSpec spec{.mechanism = "deltanet", .shape = {1, 40, 2, 0, 8, 8, 0}};
+  CaseTrial trial(arguments::draw_case(spec, "0"), {.threads = 1, .detects = true}, "case");
+  trial.prepare();
+  std::string last;
+  trial.judge(trial.read(exact_answer(trial, "BF16"), {}, "answer"), all, "", nullptr,
+              [&](std::string_view what, std::size_t, std::size_t) { last = what; });
+  EXPECT_EQ(last, "every tensor passes; what the case could have shown");
+}
+
 /// Numbers that are ties, or that must be exact, or that are all the same.
 TEST(Stored, so_does_that_to_odd_numbers) {
   Share share(24);

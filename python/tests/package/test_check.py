@@ -294,10 +294,8 @@ def test_a_kernel_of_any_arguments_is_told_the_scale():
 
 
 def test_the_report_reads_well(case):
-    heard = []
-    report = assay.check(case, lambda **x: delta_rule(**x), progress=lambda what, *_: heard.append(what))
+    report = assay.check(case, lambda **x: delta_rule(**x))
     text = str(report)
-    assert "every tensor passes; what the case could have shown" in heard
     assert re.search(r"^PASS  2 tensors by the model, ", text, re.MULTILINE) and "build/assay" not in text
     assert "detects" in text and "detects" not in str(assay.check(case, lambda **x: delta_rule(**x), quick=True))
     page = report._repr_html_()
