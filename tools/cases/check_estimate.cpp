@@ -77,10 +77,10 @@ std::string costs_page() {
 
 # What a check costs
 
-`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 512 tokens (of rooms that
-solve, 64 and 128) and d = 64 and 128 (`assay-lab bench check`), so up to three times off at thousands of tokens. Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long.
-So may a kernel whose errors are near their limits: the table is of answers that are rounded once, and torch's attention in bf16, 0.78 of 2 off at 1,1024,4,64, asked for 16 draws and took 45 s of all processors where `bench check` took 14. At 1,2048,8,128 `assay-lab bench check --threads 2` took 25 s of `gated_deltanet`
-and 234 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
+`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 1024 tokens (of rooms that solve, 512) and d = 64 and 128. At 200, 512 and 2048 tokens of 2 heads of 64 the estimate was 0.86 to 1.38 times what softmax attention, Parallax, gated DeltaNet and KDA took (`assay-lab bench check`).
+Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long. So may a kernel whose errors are near their limits: the table is of answers that are rounded once, and torch's attention in bf16,
+0.37 of the allowed error off at 1,1024,4,64, asked for 8 draws of its gradients and took 24 s of all processors where the table has 14. At 1,2048,8,128 `assay-lab bench check --threads 2` took 45 s of `gated_deltanet`
+and 89 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds: by this table, times what a small draw takes on the machine at that moment.
 
 The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown.
@@ -93,8 +93,8 @@ The split: reading the files / truth / draws, of our own tile program and of the
     build/assay-lab bench check --mechanism gated_deltanet --tokens 512 --heads 4 --dim 128
 
 measures one shape on your machine: seconds, seconds of all processors, what was estimated of these, peak memory, and the split.
-`--tokens 192,200,256` puts lengths side by side. Of `softmax_attention` with 4 heads of 64 these took 1.3, 1.5 and 1.8 s of all processors, of `gated_deltanet` 1.4, 1.6 and
-2.6 s: an odd length asks for nothing more.
+`--tokens 192,200,256` puts lengths side by side. Of `softmax_attention` with 4 heads of 64 these took 0.7, 0.8 and 1.1 s of all processors, of `gated_deltanet` 1.0, 1.1 and
+1.4 s: an odd length asks for nothing more.
 )";
 }
 
