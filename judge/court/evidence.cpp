@@ -309,6 +309,7 @@ class ModelTrial {
     for (const auto& [name, expected] : expected_)
       if (const auto values = answered_.find(name); values != answered_.end())
         judged.push_back(judge_by_model(expected, runs_.precision, values->second.data));
+    all.reserve(judged.size());
     for (const Judgement& j : judged) all.push_back(&j);
     return is_shown_by(all, vacuous);
   }

@@ -53,6 +53,7 @@ void excuse_moved_rows(Judgement& j) {
 
 void call_vacuous(std::vector<ReportRow>& rows, bool strict, const Shape& shape) {
   std::vector<const Judgement*> all;
+  all.reserve(rows.size());
   for (const ReportRow& row : rows) all.push_back(&row.judgement);
   const bool one_key = shape.seq_len == 1 && shape.query_len > 1;
   for (ReportRow& row : rows) {
