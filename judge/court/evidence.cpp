@@ -286,7 +286,7 @@ class ModelTrial {
     if (std::sqrt(sum / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
     const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
     if (j.verdict == Verdict::vacuous)
-      return !trial_.strict && is_shown_by_others(j) && hides_as_much_later(e, values->second.data);
+      return !trial_.strict && hides_as_much_later(e, values->second.data) && is_shown_by_others(j);
     return j.verdict == Verdict::pass ||
            (j.verdict == Verdict::unseen && e.value.size() < single_numbers && !shows_later(row));
   }
@@ -304,14 +304,11 @@ class ModelTrial {
   }
 
   bool is_shown_by_others(const Judgement& vacuous) const {
-    std::vector<Judgement> judged;
-    std::vector<const Judgement*> all;
+    Shown shown;
     for (const auto& [name, expected] : expected_)
       if (const auto values = answered_.find(name); values != answered_.end())
-        judged.push_back(judge_by_model(expected, runs_.precision, values->second.data));
-    all.reserve(judged.size());
-    for (const Judgement& j : judged) all.push_back(&j);
-    return is_shown_by(all, vacuous);
+        add_shown(judge_by_model(expected, runs_.precision, values->second.data), shown);
+    return is_shown(vacuous, shown);
   }
 
   /// Whether so many draws as numbers that stand alone get would show one that zero stands for now, if sigma stays as
@@ -498,15 +495,14 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const E
 bool contract_may_allow(const Trial& trial, const std::vector<ReportRow>& rows, const ByModel& by_model,
                         const Arrays& answered, const Emulation& own) {
   std::set<std::string> failing;
-  std::vector<const Judgement*> all;
+  Shown shown;
   for (const std::optional<Judgement>& j : by_model)
-    if (j) all.push_back(&*j);
+    if (j) add_shown(*j, shown);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (by_model[i] && passes(by_model[i]->verdict)) continue;
-    if (by_model[i] && by_model[i]->verdict == Verdict::vacuous && !trial.strict && is_shown_by(all, *by_model[i]))
-      continue;
-    if (!by_model[i] || by_model[i]->verdict != Verdict::fail || !is_finite(answered.at(rows[i].tensor).data))
-      return true;
+    const std::optional<Judgement>& j = by_model[i];
+    if (j && passes(j->verdict)) continue;
+    if (j && j->verdict == Verdict::vacuous && !trial.strict && is_shown(*j, shown)) continue;
+    if (!j || j->verdict != Verdict::fail || !is_finite(answered.at(rows[i].tensor).data)) return true;
     failing.insert(rows[i].tensor);
   }
   const auto errs_alike = [&](const Named<std::vector<double>>& run) {
@@ -541,12 +537,10 @@ void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answ
 
 /// Says what the case shows, which takes as long as the verdict; who waits hears the verdict before.
 void add_detects(const Trial& trial, const ModelTrial& model, const Emulation& own, std::vector<ReportRow>& rows) {
-  const auto is = [](Verdict verdict) {
-    return [verdict](const ReportRow& row) { return row.judgement.verdict == verdict; };
-  };
-  if (!trial.detects || (!trial.detects_of_wrong && std::ranges::any_of(rows, is(Verdict::fail)))) return;
-  const bool passes = std::ranges::all_of(rows, is(Verdict::pass));
-  if (trial.phase) trial.phase(text(passes ? "every tensor passes; " : "", "what the case could have shown"), 0, 0);
+  const Verdict worst = worst_of(rows);
+  if (!trial.detects || (!trial.detects_of_wrong && worst == Verdict::fail)) return;
+  if (trial.phase)
+    trial.phase(text(worst == Verdict::pass ? "every tensor passes; " : "", "what the case could have shown"), 0, 0);
   const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
                                      [&] { return seen_by_model(trial, model, own); });
   for (ReportRow& row : rows) row.detects = seen;

@@ -33,11 +33,13 @@ Verdict worst_of(const std::vector<ReportRow>& rows) {
 
 bool all_pass(const std::vector<ReportRow>& rows) { return passes(worst_of(rows)); }
 
-bool is_shown_by(const std::vector<const Judgement*>& all, const Judgement& vacuous) {
-  return std::ranges::all_of(vacuous.accepted_corruptions, [&](std::string_view corruption) {
-    return std::any_of(all.begin(), all.end(),
-                       [=](const Judgement* j) { return std::ranges::count(j->rejected_corruptions, corruption) > 0; });
-  });
+void add_shown(const Judgement& j, Shown& shown) {
+  shown.insert(j.rejected_corruptions.begin(), j.rejected_corruptions.end());
+}
+
+bool is_shown(const Judgement& vacuous, const Shown& shown) {
+  return std::ranges::all_of(vacuous.accepted_corruptions,
+                             [&](std::string_view corruption) { return shown.contains(corruption); });
 }
 
 namespace {
@@ -52,15 +54,14 @@ void excuse_moved_rows(Judgement& j) {
 }  // namespace
 
 void call_vacuous(std::vector<ReportRow>& rows, bool strict, const Shape& shape) {
-  std::vector<const Judgement*> all;
-  all.reserve(rows.size());
-  for (const ReportRow& row : rows) all.push_back(&row.judgement);
+  Shown shown;
+  for (const ReportRow& row : rows) add_shown(row.judgement, shown);
   const bool one_key = shape.seq_len == 1 && shape.query_len > 1;
   for (ReportRow& row : rows) {
     Judgement& j = row.judgement;
     if (strict || j.verdict != Verdict::vacuous) continue;
     if (one_key) excuse_moved_rows(j);
-    if (is_shown_by(all, j)) j.verdict = Verdict::pass;
+    if (is_shown(j, shown)) j.verdict = Verdict::pass;
   }
   const auto is_unseen = [](const ReportRow& row) { return row.judgement.verdict == Verdict::unseen; };
   if (!strict && !std::all_of(rows.begin(), rows.end(), is_unseen)) return;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,8 +80,12 @@ Verdict worse_of(Verdict a, Verdict b);
 Verdict worst_of(const std::vector<ReportRow>& rows);
 /// Whether there are rows and nothing is said against the kernel in any of them.
 bool all_pass(const std::vector<ReportRow>& rows);
-/// Whether tensors that are judged so reject every corruption that a VACUOUS one hides: each by one of them.
-bool is_shown_by(const std::vector<const Judgement*>& all, const Judgement& vacuous);
+/// Corruptions that tensors reject.
+using Shown = std::set<std::string_view>;
+/// Adds those that a tensor rejects.
+void add_shown(const Judgement& j, Shown& shown);
+/// Whether these are all that a VACUOUS tensor hides.
+bool is_shown(const Judgement& vacuous, const Shown& shown);
 /// UNSEEN becomes VACUOUS where no tensor of the rows shows anything, or where that is asked for. Otherwise, VACUOUS
 /// becomes PASS where other tensors show the corruptions that it hides, or where these move rows of queries and the
 /// case's shape has one key for all of them.

@@ -354,12 +354,10 @@ class Interpreter {
 
   /// The products of stored states, which are operands.
   static V products_of_states(const V& a, const V& b, bool absorb) {
-    using Part = PerturbedArithmetic::Part;
-    const V left = as_read(a, Part::left);
-    return zip<S>(left, &a == &b ? left : as_read(b, Part::right),
-                  [absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
-                    return absorb && is_zero(x.real(i)) ? S(0) : product_of_states(x.real(i), y.real(j));
-                  });
+    const auto [left, right] = both_read(a, b);
+    return zip<S>(left, right, [absorb](const V& x, const V& y, std::ptrdiff_t i, std::ptrdiff_t j) {
+      return absorb && is_zero(x.real(i)) ? S(0) : product_of_states(x.real(i), y.real(j));
+    });
   }
 
   V arithmetic(const Node& node, const Operands& a) {
@@ -713,13 +711,18 @@ class Interpreter {
     return x;
   }
 
-  /// Contracts operands that have no holes. The sums are added to `first`, if it is there. What stands on both sides is
-  /// the same operand and rounded once: a Gram matrix stays one.
+  /// Both operands of a product. What stands on both sides is the same operand and rounded once: a Gram matrix stays
+  /// one.
+  static std::pair<V, V> both_read(const V& a, const V& b) {
+    const V left = as_read(a, PerturbedArithmetic::Part::left);
+    return {left, &a == &b ? left : as_read(b, PerturbedArithmetic::Part::right)};
+  }
+
+  /// Contracts operands that have no holes. The sums are added to `first`, if it is there.
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
-    using Part = PerturbedArithmetic::Part;
-    const V left = as_read(a, Part::left);
-    return contract<Holes::none>(c, left, &a == &b ? left : as_read(b, Part::right), first);
+    const auto [left, right] = both_read(a, b);
+    return contract<Holes::none>(c, left, right, first);
   }
 
   template <Holes holes>
