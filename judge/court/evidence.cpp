@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "judge/verdict/locate.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay {
 namespace {
@@ -206,9 +209,11 @@ class ModelTrial {
       runs_.operands = BlockOperands::of(kernel.policy(), precision);
     for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name), open_.insert(name);
     const auto leaves_open = [&](const std::function<bool(const ReportRow&)>& is_open) {
+      std::vector<char> open(rows.size());
+      words::in_parallel(rows.size(), trial.kernel.threads, [&](std::size_t i) { open[i] = is_open(rows[i]) ? 1 : 0; });
       open_.clear();
-      for (const ReportRow& row : rows)
-        if (is_open(row)) open_.insert(row.tensor);
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (open[i] != 0) open_.insert(rows[i].tensor);
       return !open_.empty();
     };
     for (const int draws : {4, 8, default_draws}) {
@@ -248,6 +253,10 @@ class ModelTrial {
     for (;;) {
       const Expected* found = expected(row);
       if (found == nullptr) return nullptr;
+      if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) {
+        judgement = passed->second;
+        return found;
+      }
       judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
                                  find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
@@ -285,6 +294,10 @@ class ModelTrial {
     }
     if (std::sqrt(sum / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
     const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
+    if (j.verdict == Verdict::pass) {
+      const std::lock_guard lock(guard_);
+      passed_[row.tensor] = j;
+    }
     if (j.verdict == Verdict::vacuous)
       return !trial_.strict && hides_as_much_later(e, values->second.data) && is_shown_by_others(j);
     return j.verdict == Verdict::pass ||
@@ -372,6 +385,7 @@ class ModelTrial {
     draws_ = draws;
     for (auto& [name, expected] : by_model()) {
       expected.draws = draws;
+      passed_.erase(name);
       if (const auto known = find(name); known != expected_.end())
         known->second = std::move(expected);
       else
@@ -403,6 +417,8 @@ class ModelTrial {
   int draws_ = 0;
   std::set<std::string> open_;  // tensors that ask for draws
   Named<Expected> expected_;
+  std::map<std::string, Judgement> passed_;  // of tensors that pass by what is expected now
+  std::mutex guard_;                         // of these
   std::optional<OtherAlgorithms> others_;
   bool sharp_ = false;
 };

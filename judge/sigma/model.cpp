@@ -148,9 +148,11 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   require(room != nullptr, problem.mechanism, ": no such mechanism");
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
   runs.drawn.resize(all), runs.terms.resize(all);
+  // Where there are more threads than draws, each draw has several, for its heads.
+  const int wanted = static_cast<int>(all - known), of_each = wanted == 0 ? 1 : (threads + wanted - 1) / wanted;
   const auto draw = [&](std::size_t k, std::uint64_t seed) {
     const Format factors = runs.operands.weights == Format::exact ? runs.precision : runs.operands.weights;
-    const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), seed, runs.states);
+    const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), seed, runs.states, of_each);
     const CumulatedDecays read(problem, runs.precision, seed, runs.chunk);
     runs.drawn[k] = runs.operands.none() ? flat(room->emulated(read.problem()))
                                          : flat(room->emulated(in_blocks(read.problem(), runs.operands, seed)));

@@ -5,6 +5,7 @@
 #include "language/answers/answer.hpp"
 #include "language/evaluate/evaluate_body.hpp"
 #include "oracles/core/bind.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay::language {
 namespace detail {
@@ -170,23 +171,40 @@ void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, in
   }
 }
 
+/// Heads on up to `threads` threads, added up in their order. What `enter`(head) returns lives while a head is
+/// answered.
+template <class S, class X, class F>
+BasicAnswer<S> answer_by_heads(const Posed<X>& posed, bool gradients, int threads, F&& enter) {
+  const Mechanism& mechanism = posed.mechanism();
+  const Program& program = gradients ? mechanism.gradient : mechanism.program;
+  require_memory(program, posed.sizes(), sizeof(S));
+  std::vector<std::vector<Value<S>>> of_head(static_cast<std::size_t>(posed.heads()));
+  words::in_parallel(of_head.size(), threads, [&](std::size_t head) {
+    [[maybe_unused]] const auto entered = enter(head);
+    const std::array<int, 1> heads{static_cast<int>(head)};
+    std::vector<Value<S>> given = posed.template values<S>(heads, gradients);
+    go_to_head<S>(heads[0]);
+    of_head[head] = evaluate<S>(*program.body, std::move(given), posed.sizes());
+  });
+  BasicAnswer<S> result;
+  for (int head = 0; head < posed.heads(); ++head) {
+    const std::vector<Value<S>> results = std::move(of_head[static_cast<std::size_t>(head)]);
+    require_finite<S>(posed, program, results, head);
+    add_results(posed, results, head, result);
+  }
+  return result;
+}
+
 }  // namespace detail
 
 template <class S, class X>
 BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
-  const Mechanism& mechanism = posed.mechanism();
-  const Program& program = gradients ? mechanism.gradient : mechanism.program;
-  detail::require_memory(program, posed.sizes(), sizeof(S));
-  BasicAnswer<S> result;
-  for (int head = 0; head < posed.heads(); ++head) {
-    const std::array<int, 1> heads{head};
-    std::vector<Value<S>> given = posed.template values<S>(heads, gradients);
-    detail::go_to_head<S>(head);
-    const std::vector<Value<S>> results = evaluate<S>(*program.body, std::move(given), posed.sizes());
-    detail::require_finite<S>(posed, program, results, head);
-    detail::add_results(posed, results, head, result);
-  }
-  return result;
+  if constexpr (std::is_same_v<S, Emulated>)
+    if (const PerturbedArithmetic* const draw = PerturbedArithmetic::current())
+      return detail::answer_by_heads<S>(posed, gradients, draw->threads(), [&](std::size_t head) {
+        return PerturbedArithmetic(*draw, static_cast<std::uint32_t>(head));
+      });
+  return detail::answer_by_heads<S>(posed, gradients, 1, [](std::size_t) { return 0; });
 }
 
 template <class S>

@@ -284,6 +284,35 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
+  /// Whether sums, differences and products of two numbers are those of doubles: draws may err in contractions alone.
+  static bool is_of_doubles(Op op) {
+    if constexpr (!is_machine<S>) return false;
+    const PerturbedArithmetic* const draw = draw_of<S>();
+    return (op == Op::add || op == Op::sub || op == Op::mul) &&
+           (std::is_same_v<S, double> || (draw != nullptr && !draw->rounds_every_operation()));
+  }
+  /// g(what the operation makes of two doubles).
+  template <class G>
+  static void as_doubles(Op op, bool absorb, G&& g) {
+    if (op == Op::add) return g([](double a, double b) { return a + b; });
+    if (op == Op::sub) return g([](double a, double b) { return a - b; });
+    if (absorb) return g([](double a, double b) { return a == 0 ? 0.0 : a * b; });
+    return g([](double a, double b) { return a * b; });
+  }
+  /// x_i becomes f(x_i, y_i), for dense x.
+  template <class F>
+  static void onto(std::vector<S>& x, const V& y, F&& f) {
+    using Offsets = std::array<std::ptrdiff_t, 1>;
+    walk_lines<1>({&y.layout}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
+      S* const to = x.data() + n;
+      const S* const from = y.reals->list.data() + at[0];
+      if (by[0] == 1)
+        for (int i = 0; i < length; ++i) to[i] = S(f(machine(to[i]), machine(from[i])));
+      else
+        for (int i = 0; i < length; ++i) to[i] = S(f(machine(to[i]), machine(from[i * by[0]])));
+    });
+  }
+
   /// The numbers of a value, row-major; its own where no other value has them.
   std::vector<S> numbers_taken(const V& v) {
     const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
@@ -317,6 +346,11 @@ class Interpreter {
     if (x.product) return plus_product(y, *x.product);
     if (y.product) return plus_product(x, *y.product);
     std::vector<S> out = numbers_taken(x);
+    if constexpr (is_machine<S>)
+      if (is_of_doubles(op)) {
+        as_doubles(op, node.attributes.absorb, [&](auto f) { onto(out, y, f); });
+        return V::of(x.layout, std::move(out));
+      }
     PerturbedArithmetic* const draw = draw_of<S>();
     walk<1>({&y.layout}, [&](std::size_t n, const auto& at) {
       if (draw != nullptr) draw->at_element(n);
@@ -367,7 +401,7 @@ class Interpreter {
       if (op == Op::mul && are_stored_states(a)) return products_of_states(*a[0], *a[1], absorb);
     if constexpr (goes_in_place<S>)  // unless somebody looks at what the operands were
       if (culprit_ == nullptr && a.size() == 2 && a[0] != a[1] &&
-          (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb)))) {
+          (op == Op::add || op == Op::sub || (op == Op::mul && (Several<S> || !absorb || is_of_doubles(op))))) {
         // Sums and products go where there is room.
         const bool exchanged = op != Op::sub && !absorb && a[0]->reals && !a[0]->layout.is_dense();
         return exchanged ? in_place(node, *a[1], *a[0], true) : in_place(node, *a[0], *a[1], false);
@@ -492,6 +526,12 @@ class Interpreter {
     const std::ptrdiff_t step = x.layout.step[Strides::at(axis)];
     const int n = x.layout.length[Strides::at(axis)];
     const std::vector<R>& from = numbers_of<R>(x);
+    if constexpr (std::is_same_v<R, S> && is_machine<S>)
+      if (n > 0 && axis + 1 < x.layout.rank && is_of_doubles(Op::add)) {  // line by line: terms in the same order
+        std::vector<S> out = element(x, axis, 0).in_rows();
+        for (int i = 1; i < n; ++i) onto(out, element(x, axis, i), [](double a, double b) { return a + b; });
+        return V::of(rest, std::move(out));
+      }
     std::vector<R> out;
     out.reserve(rest.count());
     PerturbedArithmetic* const draw = draw_of<R>();

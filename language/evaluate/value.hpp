@@ -39,21 +39,18 @@ struct Strides {
   Strides with(int axis, int n, std::ptrdiff_t by) const;
 };
 
-/// Calls f(n, offsets) for element n of arrays of the same lengths, row-major.
+/// Calls f(n, offsets, steps, length) for every line along the last axis of arrays of the same lengths, which begins
+/// with element n, row-major.
 template <std::size_t N, class F>
-void walk(const std::array<const Strides*, N>& arrays, F&& f) {
+void walk_lines(const std::array<const Strides*, N>& arrays, F&& f) {
   const Strides& shape = *arrays[0];
   std::array<std::ptrdiff_t, N> row{}, step{};
   const std::size_t last = Strides::at(std::max(shape.rank - 1, 0)), count = shape.count();
   for (std::size_t k = 0; k < N; ++k) row[k] = arrays[k]->offset, step[k] = arrays[k]->step[last];
   const int length = shape.rank > 0 ? shape.length[last] : 1;
   std::array<int, most_axes> index{};
-  for (std::size_t n = 0; n < count;) {
-    std::array<std::ptrdiff_t, N> at = row;
-    for (int i = 0; i < length; ++i, ++n) {
-      f(n, at);
-      for (std::size_t k = 0; k < N; ++k) at[k] += step[k];
-    }
+  for (std::size_t n = 0; n < count; n += static_cast<std::size_t>(length)) {
+    f(n, row, step, length);
     for (int axis = shape.rank - 2; axis >= 0; --axis) {
       const std::size_t r = Strides::at(axis);
       for (std::size_t k = 0; k < N; ++k) row[k] += arrays[k]->step[r];
@@ -62,6 +59,19 @@ void walk(const std::array<const Strides*, N>& arrays, F&& f) {
       index[r] = 0;
     }
   }
+}
+
+/// Calls f(n, offsets) for element n of arrays of the same lengths, row-major.
+template <std::size_t N, class F>
+void walk(const std::array<const Strides*, N>& arrays, F&& f) {
+  using Offsets = std::array<std::ptrdiff_t, N>;
+  walk_lines(arrays, [&f](std::size_t n, const Offsets& row, const Offsets& step, int length) {
+    Offsets at = row;
+    for (int i = 0; i < length; ++i, ++n) {
+      f(n, at);
+      for (std::size_t k = 0; k < N; ++k) at[k] += step[k];
+    }
+  });
 }
 
 template <class S>

@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/perturbed.hpp"
 #include "oracles/scalars/scalar.hpp"
 #include "reference/core/error.hpp"
@@ -440,20 +442,51 @@ void answer_head(const B& binding, int head, [[maybe_unused]] bool gradients, F&
   }
 }
 
+/// As answer(), heads on up to `threads` threads and added up in their order. What `enter`(head) returns lives while a
+/// head is answered; of the head behind the last one, while they are added up.
+template <class M, class S, class B, class F>
+BasicAnswer<S> answer_by_heads(const B& binding, bool gradients, int threads, F&& enter) {
+  struct Found {
+    bool is_gradient;
+    HeadTensor where;
+    std::vector<S> numbers;
+  };
+  std::vector<std::vector<Found>> of_head(static_cast<std::size_t>(binding.heads().own));
+  words::in_parallel(of_head.size(), threads, [&](std::size_t head) {
+    [[maybe_unused]] const auto entered = enter(head);
+    answer_head<M, S>(binding, static_cast<int>(head), gradients,
+                      [&](bool is_gradient, const HeadTensor& where, const std::vector<S>& numbers) {
+                        of_head[head].push_back({is_gradient, where, numbers});
+                      });
+  });
+  [[maybe_unused]] PerturbedArithmetic* const draw = PerturbedArithmetic::current();
+  [[maybe_unused]] const auto entered = enter(of_head.size());
+  BasicAnswer<S> all;
+  for (int head = 0; head < binding.heads().own; ++head)
+    for (const Found& one : std::exchange(of_head[static_cast<std::size_t>(head)], {})) {
+      if constexpr (std::is_same_v<S, Emulated>)
+        if (one.is_gradient && one.numbers.size() == 1 && !one.where.by_head)
+          draw->add_term("d_" + std::string(one.where.name), one.numbers[0].value,
+                         head % (binding.heads().own / binding.groups_apart()) == 0);
+      detail::add_block(one.is_gradient ? all.gradients : all.outputs, binding.heads(), head, one.where, one.numbers);
+    }
+  return all;
+}
+
 /// Outputs and, if asked for, gradients of all heads in scalar S; `binding` is a Binding<M, X>. Gradients of shared
 /// tensors are summed over the heads that read them, and left out where the reference derives none. Throws Refusal
 /// (NONFINITE) if an output or gradient overflows.
 template <class M, class S, class B>
 BasicAnswer<S> answer(const B& binding, bool gradients) {
+  if constexpr (std::is_same_v<S, Emulated>)
+    if (const PerturbedArithmetic* const draw = PerturbedArithmetic::current())
+      return answer_by_heads<M, S>(binding, gradients, draw->threads(), [&](std::size_t head) {
+        return PerturbedArithmetic(*draw, static_cast<std::uint32_t>(head));
+      });
   BasicAnswer<S> result;
   for (int head = 0; head < binding.heads().own; ++head)
     answer_head<M, S>(
         binding, head, gradients, [&](bool is_gradient, const HeadTensor& where, const std::vector<S>& numbers) {
-          if constexpr (std::is_same_v<S, Emulated>)
-            if (PerturbedArithmetic* const draw = PerturbedArithmetic::current();
-                draw != nullptr && is_gradient && numbers.size() == 1 && !where.by_head)
-              draw->add_term("d_" + std::string(where.name), numbers[0].value,
-                             head % (binding.heads().own / binding.groups_apart()) == 0);
           detail::add_block(is_gradient ? result.gradients : result.outputs, binding.heads(), head, where, numbers);
         });
   return result;

@@ -106,8 +106,8 @@ class Room {
   /// Derivative of every output along the direction `tangent` (inputs by name; missing means zero) by dual numbers, in
   /// 50 digits.
   virtual BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const = 0;
-  /// Outputs, and gradients if the problem has cotangents, in Emulated, on this thread alone: as its EmulatedArithmetic
-  /// rounds, or its PerturbedArithmetic errs. Throws InputError if no kernel computes the room.
+  /// Outputs, and gradients if the problem has cotangents, in Emulated: as this thread's EmulatedArithmetic rounds,
+  /// or its PerturbedArithmetic errs, on the threads that this has. Throws InputError if no kernel computes the room.
   virtual Answer emulated(const Problem& problem) const;
   /// The sizes of the terms of these (judge/sigma/terms.hpp), by their names in a report; 0 where such numbers hold
   /// everything exactly in any order. The number of threads changes nothing. Nothing if no kernel of ours computes the

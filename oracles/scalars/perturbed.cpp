@@ -102,22 +102,39 @@ PerturbedArithmetic::Grid::Grid(Format format)
                 ? 0.0
                 : std::max(info(format).min_positive, info(format).min_exponent == -126 ? 0x1p-126 : 0.0)) {}
 
-PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states)
+PerturbedArithmetic::PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states,
+                                         int threads)
     : operand_grid_(format),
       sum_grid_(info(format).mantissa_bits > info(Format::fp32).mantissa_bits ? format : Format::fp32),
       narrow_(operand_grid_.unit == sum_grid_.unit),
       operands_(operands),
       states_(states),
+      threads_(threads),
       seed_(seed),
+      before_(active) {
+  active = this;
+}
+
+PerturbedArithmetic::PerturbedArithmetic(const PerturbedArithmetic& draw, std::uint32_t head)
+    : operand_grid_(draw.operand_grid_),
+      sum_grid_(draw.sum_grid_),
+      narrow_(draw.narrow_),
+      every_operation_(draw.every_operation_),
+      operands_(draw.operands_),
+      states_(draw.states_),
+      threads_(1),
+      seed_(draw.seed_),
+      place_{.head = head},
       before_(active) {
   active = this;
 }
 
 PerturbedArithmetic::~PerturbedArithmetic() { active = before_; }
 
-/// A stream for each 2^32 numbers, so that none is drawn twice.
+/// A stream for each 2^32 numbers of a head, so that none is drawn twice.
 PerturbedArithmetic::Key PerturbedArithmetic::counted_key() const {
-  return {static_cast<std::uint32_t>(RandomBits{seed_}.at(drawn_ >> 32) >> 32), 0};
+  const std::uint64_t stream = (static_cast<std::uint64_t>(place_.head) << 32) + (drawn_ >> 32);
+  return {static_cast<std::uint32_t>(RandomBits{seed_}.at(stream) >> 32), 0};
 }
 
 PerturbedArithmetic::Key PerturbedArithmetic::key_of(Part part) const {

@@ -23,7 +23,7 @@ struct Strided {
 
 /// How the operations of Emulated err on this thread while it lives. One at a time; the one before is back when it
 /// ends. The errors are the same on every machine: of a program, which says where it is (`go_to`), a function of the
-/// seed, the place and an index alone; of a reference, of the seed and of the operations before.
+/// seed, the place and an index alone; of a reference, of the seed, the head and the operations before.
 class PerturbedArithmetic {
  public:
   /// How an operand comes to its format: to nearest, anywhere within half a spacing of itself; cut off, within a whole
@@ -40,7 +40,11 @@ class PerturbedArithmetic {
   enum class Part : std::uint32_t { computed, left, right };
 
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
-  PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide);
+  /// Heads are drawn on up to so many threads, which change no bit.
+  PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide,
+                      int threads = 1);
+  /// That draw's errors in one head: the same on whatever thread, and independent of those in other heads.
+  PerturbedArithmetic(const PerturbedArithmetic& draw, std::uint32_t head);
   PerturbedArithmetic(const PerturbedArithmetic&) = delete;
   PerturbedArithmetic& operator=(const PerturbedArithmetic&) = delete;
   ~PerturbedArithmetic();
@@ -48,6 +52,7 @@ class PerturbedArithmetic {
   /// The one of this thread, or null.
   static PerturbedArithmetic* current() { return active; }
   States states() const { return states_; }
+  int threads() const { return threads_; }
   /// From here on every operation is off by a rounding of the sums' format, as where operands are as wide as sums: of
   /// programs, whose numbers need not come from products. (A running mean has none.)
   void round_every_operation() { every_operation_ = true; }
@@ -123,6 +128,7 @@ class PerturbedArithmetic {
   bool every_operation_ = false;
   Operands operands_;
   States states_;
+  int threads_;
   std::uint64_t seed_, drawn_ = 0, calls_ = 0;
   Place place_;
   bool is_placed_ = false, key_is_known_ = false;

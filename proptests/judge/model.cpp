@@ -161,6 +161,30 @@ TEST(Model, numbers_that_heads_add_up_have_terms) {
   }
 }
 
+/// Heads are drawn on as many threads as there are, of programs and of references: the same bits on any number.
+TEST(Model, draws_have_the_same_bits_on_any_number_of_threads) {
+  for (const char* name : {"gated_deltanet", "softmax_attention", "mesanet", "mdn"}) {
+    const Problem problem = drawn({name, {1, 9, 6, 0, 4, 4, 0}, Format::fp32, Style::normal, 3, {}});
+    const ModelRuns one = model_runs(problem, Format::fp32, 3, 1), many = model_runs(problem, Format::fp32, 3, 11);
+    EXPECT_EQ(one.drawn, many.drawn) << name;
+    EXPECT_EQ(one.terms, many.terms) << name;
+  }
+}
+
+/// Two heads that are given the same numbers, by a program and by a reference, are drawn with other random numbers.
+TEST(Model, heads_err_independently) {
+  for (const char* name : {"deltanet", "softmax_attention"}) {
+    Problem problem = drawn_forward({name, {1, 40, 2, 0, 8, 8, 0}, Format::bf16, Style::normal, 3, {}});
+    for (auto& [input, array] : problem.inputs)
+      if (array.shape.size() > 1)
+        std::copy_n(array.data.begin(), array.data.size() / 2, array.data.begin() + array.data.size() / 2);
+    const std::vector<double>& o = model_runs(problem, Format::bf16, 3, 1).drawn[0].at("o").data;
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < o.size() / 2; ++i) same += o[i] == o[i + o.size() / 2] ? 1 : 0;
+    EXPECT_LT(same, o.size() / 20) << name;
+  }
+}
+
 /// A tensor's judgement by the model alone, and after other algorithms were asked.
 struct Judged {
   std::string tensor;
