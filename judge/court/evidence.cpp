@@ -494,14 +494,15 @@ Named<Format> stored_by_contract(const Trial& trial, const Emulation& own) {
 
 /// The errors that pass unseen where the model decides. A narrower state shows where no contract may allow it: beyond
 /// what the model leaves open.
-Detectability seen_by_model(const Trial& trial, const ModelTrial& model, const Emulation& own) {
-  Expectation expectation{.tensors = {}, .emulated = own()};
-  for (const auto& [name, values] : expectation.emulated)
-    for (const auto& expected : model.all())
-      if (expected.first == name) expectation.tensors.push_back(expected);
+Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
   const ModelFactor factor = model_factor(trial.kernel.precision);
   KernelUnderTest first = trial.kernel;
   if (!trial.tiles.empty()) first.tile = trial.tiles.front();
+  Problem forward = trial.problem;
+  forward.cotangents.clear();
+  Expectation expectation{.tensors = model.all(), .emulated = {}};
+  for (auto& [name, array] : flat(first.form->run(forward, first.policy(), first.tile)))
+    expectation.emulated.emplace_back(name, std::move(array.data));
   return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
 }
 
@@ -552,13 +553,13 @@ void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answ
 }
 
 /// Says what the case shows, which takes as long as the verdict; who waits hears the verdict before.
-void add_detects(const Trial& trial, const ModelTrial& model, const Emulation& own, std::vector<ReportRow>& rows) {
+void add_detects(const Trial& trial, const ModelTrial& model, std::vector<ReportRow>& rows) {
   const Verdict worst = worst_of(rows);
   if (!trial.detects || (!trial.detects_of_wrong && worst == Verdict::fail)) return;
   if (trial.phase)
     trial.phase(text(worst == Verdict::pass ? "every tensor passes; " : "", "what the case could have shown"), 0, 0);
   const Detectability seen = kept_in(trial.cache, text("detects ", model.key(), ' ', key_of(trial.kernel)),
-                                     [&] { return seen_by_model(trial, model, own); });
+                                     [&] { return seen_by_model(trial, model); });
   for (ReportRow& row : rows) row.detects = seen;
 }
 
@@ -641,7 +642,7 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
       weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
             forms);
   say_tf32(trial, rows, answered);
-  if (by_contract) add_detects(trial, model, own, rows);
+  if (by_contract) add_detects(trial, model, rows);
 }
 
 }  // namespace

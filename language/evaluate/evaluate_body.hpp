@@ -301,24 +301,44 @@ class Interpreter {
   }
   /// x_i becomes f(x_i, y_i), for dense x.
   template <class F>
-  static void onto(std::vector<S>& x, const V& y, F&& f) {
+  static void onto(std::vector<S>& x, const Strides& of_y, const std::vector<S>& y, F&& f) {
     using Offsets = std::array<std::ptrdiff_t, 1>;
-    walk_lines<1>({&y.layout}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
+    walk_lines<1>({&of_y}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
       S* const to = x.data() + n;
-      const S* const from = y.reals->list.data() + at[0];
+      const S* const from = y.data() + at[0];
       if (by[0] == 1)
         for (int i = 0; i < length; ++i) to[i] = S(f(machine(to[i]), machine(from[i])));
       else
         for (int i = 0; i < length; ++i) to[i] = S(f(machine(to[i]), machine(from[i * by[0]])));
     });
   }
+  /// f(x_i, y_i), all of them.
+  template <class F>
+  static std::vector<S> joined(const V& x, const V& y, F&& f) {
+    std::vector<S> out(x.layout.count());
+    using Offsets = std::array<std::ptrdiff_t, 2>;
+    walk_lines<2>({&x.layout, &y.layout}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
+      S* const to = out.data() + n;
+      const S *const p = x.reals->list.data() + at[0], *const q = y.reals->list.data() + at[1];
+      if (by[0] == 1 && by[1] == 1)
+        for (int i = 0; i < length; ++i) to[i] = S(f(machine(p[i]), machine(q[i])));
+      else if (by[0] == 0 && by[1] == 1)
+        for (int i = 0; i < length; ++i) to[i] = S(f(machine(*p), machine(q[i])));
+      else
+        for (int i = 0; i < length; ++i) to[i] = S(f(machine(p[i * by[0]]), machine(q[i * by[1]])));
+    });
+    return out;
+  }
 
-  /// The numbers of a value, row-major; its own where no other value has them.
-  std::vector<S> numbers_taken(const V& v) {
+  /// Whether no other value has the numbers, which nothing reads again.
+  bool may_be_taken(const V& v) const {
     const bool last = mine_ != nullptr && !mine_->empty() && &v >= mine_->data() && &v < mine_->data() + mine_->size();
-    if (last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->list.size() == v.layout.count())
-      return std::move(const_cast<std::vector<S>&>(v.reals->list));  // NOLINT: made by Value::of, and not const
-    return v.in_rows();
+    return last && v.reals.use_count() == 1 && v.layout.is_dense() && v.reals->list.size() == v.layout.count();
+  }
+  /// The numbers of a value, row-major; its own where they may be taken.
+  std::vector<S> numbers_taken(const V& v) {
+    if (!may_be_taken(v)) return v.in_rows();
+    return std::move(const_cast<std::vector<S>&>(v.reals->list));  // NOLINT: made by Value::of, and not const
   }
 
   /// The sum of a value and a contraction.
@@ -345,12 +365,18 @@ class Interpreter {
     const Op op = node.op;
     if (x.product) return plus_product(y, *x.product);
     if (y.product) return plus_product(x, *y.product);
-    std::vector<S> out = numbers_taken(x);
+    std::vector<S> out;
     if constexpr (is_machine<S>)
       if (is_of_doubles(op)) {
-        as_doubles(op, node.attributes.absorb, [&](auto f) { onto(out, y, f); });
+        as_doubles(op, node.attributes.absorb, [&](auto f) {
+          if (!may_be_taken(x))
+            out = joined(x, y, f);
+          else
+            out = numbers_taken(x), onto(out, y.layout, y.reals->list, f);
+        });
         return V::of(x.layout, std::move(out));
       }
+    out = numbers_taken(x);
     PerturbedArithmetic* const draw = draw_of<S>();
     walk<1>({&y.layout}, [&](std::size_t n, const auto& at) {
       if (draw != nullptr) draw->at_element(n);
@@ -526,10 +552,15 @@ class Interpreter {
     const std::ptrdiff_t step = x.layout.step[Strides::at(axis)];
     const int n = x.layout.length[Strides::at(axis)];
     const std::vector<R>& from = numbers_of<R>(x);
+    constexpr std::size_t several = 8;
     if constexpr (std::is_same_v<R, S> && is_machine<S>)
-      if (n > 0 && axis + 1 < x.layout.rank && is_of_doubles(Op::add)) {  // line by line: terms in the same order
+      if (n > 0 && rest.count() >= several && is_of_doubles(Op::add)) {  // side by side, each in its order
         std::vector<S> out = element(x, axis, 0).in_rows();
-        for (int i = 1; i < n; ++i) onto(out, element(x, axis, i), [](double a, double b) { return a + b; });
+        Strides of_term = rest;
+        for (int i = 1; i < n; ++i) {
+          of_term.offset += step;
+          onto(out, of_term, from, [](double a, double b) { return a + b; });
+        }
         return V::of(rest, std::move(out));
       }
     std::vector<R> out;
@@ -950,8 +981,11 @@ class Interpreter {
 
     template <class R>
     static void copy(const V& row, const std::vector<R>& from, std::size_t first, std::vector<R>& to) {
-      walk<1>({&row.layout},
-              [&](std::size_t i, const auto& at) { to[first + i] = from[static_cast<std::size_t>(at[0])]; });
+      using Offsets = std::array<std::ptrdiff_t, 1>;
+      walk_lines<1>({&row.layout}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
+        const auto line = from.begin() + at[0];
+        for (int i = 0; i < length; ++i) to[first + n + static_cast<std::size_t>(i)] = line[by[0] * i];
+      });
     }
     void take(const V& row, int t) {
       const std::size_t first = row.layout.count() * static_cast<std::size_t>(t);
