@@ -128,7 +128,8 @@ Answer FileRoom::emulated(const Problem& problem) const {
   const Answer& exact = file->answer_in_doubles();
   const Answer rounded = [&] {
     const PerturbedArithmetic fp32(Format::fp32, PerturbedArithmetic::Operands::nearest,
-                                   RandomBits{current->seed()}.at(0));
+                                   RandomBits{current->seed()}.at(0), PerturbedArithmetic::States::wide,
+                                   current->threads());
     return rounded_as_said(*file);
   }();
   const auto add = [](Arrays& to, const Arrays& from, const Arrays& truth) {
