@@ -43,7 +43,7 @@ class Posed {
   /// How many groups of heads, one after the other, read no array in common; numbers do not count.
   int groups_apart() const;
   /// The block of a head in input i.
-  int block_of(std::size_t i, int head) const { return blocks_of(i) > 0 ? head / (heads_ / blocks_of(i)) : 0; }
+  int block_of(std::size_t i, int head) const { return head * blocks_of(i) / heads_; }
 
   /// The values of all inputs, and with `cotangents` of those too, for a head; of a pack, for a head in every lane.
   template <class S>
