@@ -230,45 +230,43 @@ class ModelTrial {
                                   draws_, trial_.false_alarms, sharp_);
     key += runs_.operands.key();
     for (const auto& [name, format] : stored_) key += fmt::format(" {}:{}", name, name_of(format));
-    for (const auto& [name, expected] : expected_) key += fmt::format(" {} of {}", expected.draws, name);
+    for (const auto& [name, expected] : *expected_) key += fmt::format(" {} of {}", expected.draws, name);
     return key;
   }
 
   /// The expectations of all tensors.
-  const Named<Expected>& all() const { return expected_; }
+  const Named<Expected>& all() const { return *expected_; }
 
-  /// The expectation of the row's tensor, until another one is judged; null where nothing is known of it.
-  const Expected* expected(const ReportRow& row) {
+  /// The expectation of the row's tensor; null where nothing is known of it. It changes where judge() asks for more.
+  std::shared_ptr<const Expected> expected(const ReportRow& row) {
     const auto found = find(row.tensor);
-    if (found == expected_.end()) return nullptr;
+    if (found == expected_->end()) return nullptr;
     found->second.place = row.place;
-    return &found->second;
+    return {expected_, &found->second};  // all are kept while one is
   }
 
-  /// The expectation of the row's tensor, and its judgement; null where nothing is known of it. Where the oracle is not
-  /// sharp enough it is asked again in four words.
-  const Expected* judge(const ReportRow& row, Judgement& judgement) {
+  /// The judgement of the row's tensor; nothing where nothing is known of it. Where the oracle is not sharp enough it
+  /// is asked again in four words.
+  std::optional<Judgement> judge(const ReportRow& row) {
     const auto values = answered_.find(row.tensor);
-    if (values == answered_.end()) return nullptr;
+    if (values == answered_.end()) return std::nullopt;
     for (;;) {
-      const Expected* found = expected(row);
-      if (found == nullptr) return nullptr;
-      if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) {
-        judgement = passed->second;
-        return found;
-      }
-      judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
-                                 find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
-      if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_) return found;
+      const std::shared_ptr<const Expected> found = expected(row);
+      if (found == nullptr) return std::nullopt;
+      if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) return passed->second;
+      Judgement judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
+                                           find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
+      if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_)
+        return judgement;
       sharp_ = true;
-      for (const auto& [name, known] : expected_) open_.insert(name);
+      for (const auto& [name, known] : *expected_) open_.insert(name);
       learn(draws_);
     }
   }
 
  private:
   Named<Expected>::iterator find(const std::string& tensor) {
-    return std::find_if(expected_.begin(), expected_.end(), [&](const auto& e) { return e.first == tensor; });
+    return std::find_if(expected_->begin(), expected_->end(), [&](const auto& e) { return e.first == tensor; });
   }
 
   /// Of chi-square / freedom, so many normal deviations from its middle (Wilson and Hilferty, PNAS 17, 1931).
@@ -283,7 +281,7 @@ class ModelTrial {
   bool settles(const ReportRow& row) {
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
-    if (found == expected_.end() || values == answered_.end()) return true;  // more draws know nothing either
+    if (found == expected_->end() || values == answered_.end()) return true;  // more draws know nothing either
     const Expected& e = found->second;
     const double factor = model_factor(runs_.precision).passes, sigmas = e.known_reach / factor;
     double sum = 0;
@@ -318,7 +316,7 @@ class ModelTrial {
 
   bool is_shown_by_others(const Judgement& vacuous) const {
     Shown shown;
-    for (const auto& [name, expected] : expected_)
+    for (const auto& [name, expected] : *expected_)
       if (const auto values = answered_.find(name); values != answered_.end())
         add_shown(judge_by_model(expected, runs_.precision, values->second.data), shown);
     return is_shown(vacuous, shown);
@@ -328,7 +326,7 @@ class ModelTrial {
   /// it is.
   bool shows_later(const ReportRow& row) {
     const auto found = find(row.tensor);
-    if (found == expected_.end() || found->second.value.size() >= single_numbers) return false;
+    if (found == expected_->end() || found->second.value.size() >= single_numbers) return false;
     const Expected& e = found->second;
     const double factor = model_factor(runs_.precision).passes, known = e.known_reach / factor;
     for (std::size_t i = 0; i < e.value.size(); ++i) {
@@ -336,7 +334,7 @@ class ModelTrial {
       double now = e.reach[i],
              later = factor * equivalent_sigmas(known, std::max(e.freedom[i], draws_of_numbers - 1.0));
       if (e.value.size() == 1) {  // whose root mean square is its own, and has the closer limit
-        const double rate = limits_of(trial_.false_alarms, expected_.size(), 1).tensor_rate;
+        const double rate = limits_of(trial_.false_alarms, expected_->size(), 1).tensor_rate;
         const auto limit = [rate](double draws) {
           return rms_limit({.sigma = {}, .freedom = {}, .independent = 1, .draws = draws}, rate);
         };
@@ -386,10 +384,10 @@ class ModelTrial {
     for (auto& [name, expected] : by_model()) {
       expected.draws = draws;
       passed_.erase(name);
-      if (const auto known = find(name); known != expected_.end())
+      if (const auto known = find(name); known != expected_->end())
         known->second = std::move(expected);
       else
-        expected_.emplace_back(name, std::move(expected));
+        expected_->emplace_back(name, std::move(expected));
     }
   }
 
@@ -405,8 +403,9 @@ class ModelTrial {
       for (auto& [name, expected] : list) leave_out_what_follows(expected, sharp_);
       return list;
     });
-    for (auto& [name, expected] : kept)
-      put_in_what_follows(expected, name, trial_.oracle, model_factor(runs_.precision).passes);
+    words::in_parallel(kept.size(), trial_.kernel.threads, [&](std::size_t i) {
+      put_in_what_follows(kept[i].second, kept[i].first, trial_.oracle, model_factor(runs_.precision).passes);
+    });
     return kept;
   }
 
@@ -416,7 +415,7 @@ class ModelTrial {
   ModelRuns runs_;
   int draws_ = 0;
   std::set<std::string> open_;  // tensors that ask for draws
-  Named<Expected> expected_;
+  std::shared_ptr<Named<Expected>> expected_ = std::make_shared<Named<Expected>>();
   std::map<std::string, Judgement> passed_;  // of tensors that pass by what is expected now
   std::mutex guard_;                         // of these
   std::optional<OtherAlgorithms> others_;
@@ -440,8 +439,7 @@ void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& an
     if (row.judgement.verdict != Verdict::fail && row.judgement.verdict != Verdict::undecided) continue;
     if (!row.by_model || passes(row.by_model->verdict)) continue;
     if (!tf32) tf32.emplace(trial, Format::tf32, rows, answered);
-    Judgement j;
-    if (tf32->judge(row, j) != nullptr && j.verdict == Verdict::pass)
+    if (const std::optional<Judgement> j = tf32->judge(row); j && j->verdict == Verdict::pass)
       row.judgement.reason += "; right if its products are in tf32: --precision tf32 allows that";
   }
 }
@@ -500,10 +498,11 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
   if (!trial.tiles.empty()) first.tile = trial.tiles.front();
   Problem forward = trial.problem;
   forward.cotangents.clear();
-  Expectation expectation{.tensors = model.all(), .emulated = {}};
-  for (auto& [name, array] : flat(first.form->run(forward, first.policy(), first.tile)))
-    expectation.emulated.emplace_back(name, std::move(array.data));
-  return detectability_of(trial.room, first, trial.problem, {&expectation, 1}, factor.fails / factor.passes);
+  Named<std::vector<double>> emulated;
+  for (auto& [name, array] : named(first.form->run(forward, first.policy(), first.tile)))
+    emulated.emplace_back(name, std::move(array.data));
+  const Named<Expected>* const all = &model.all();
+  return detectability_of(trial.room, first, trial.problem, {&all, 1}, emulated, factor.fails / factor.passes);
 }
 
 /// Whether draws of the contract could allow any of what the model does not: it leaves a tensor open, or one run of the
@@ -564,7 +563,7 @@ void add_detects(const Trial& trial, const ModelTrial& model, std::vector<Report
 }
 
 /// The row's verdict is the model's. `form` is that of another algorithm whose limits it keeps, or null.
-void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
+void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, std::shared_ptr<const Expected> expected,
                    const std::vector<double>& got, const ReportRow* form) {
   row.judgement = with_advice(j);
   row.judgement.verdict = beside_contract(j, row.by_contract ? &row.by_contract->verdict : nullptr);
@@ -576,21 +575,21 @@ void rest_on_model(const Trial& trial, ReportRow& row, const Judgement& j, const
     row.judgement.reason = unseen_by_overflow(j.reason, row.contract);
   else if (row.judgement.verdict != j.verdict)
     row.judgement.reason += text("; contract ", row.contract, " allows it: --contract ", row.contract);
-  row.evidence = "model", row.ulp_format = name_of(expected.ulp_format), row.draws = expected.draws, row.stall = 0;
-  row.where.clear(), row.errors.reset(), row.expected = std::make_shared<const Expected>(expected);
+  row.evidence = "model", row.ulp_format = name_of(expected->ulp_format), row.draws = expected->draws, row.stall = 0;
+  row.where.clear(), row.errors.reset(), row.expected = std::move(expected);
   if (row.judgement.verdict == Verdict::fail)
-    show_where(row, axes_in_trial(trial, row.tensor, expected.shape),
-               deviations_of(widened(expected, model_factor(trial.kernel.precision).passes), got));
+    show_where(row, axes_in_trial(trial, row.tensor, row.expected->shape),
+               deviations_of(widened(*row.expected, model_factor(trial.kernel.precision).passes), got));
 }
 
 /// Adds the model's evidence to the row and lets `decides` set the verdict.
-void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const Expected& expected,
+void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const std::shared_ptr<const Expected>& expected,
            const std::vector<double>& got, Decides decides, const PassingRow& passing, OtherForms& forms) {
   const auto [factor, fails] = model_factor(trial.kernel.precision);
   const bool was_asked = row.draws > 0;  // sigma was learnt from draws of the contract
   if (was_asked) row.by_contract = weighed_of(row.judgement);
   const auto closer = [&, factor = factor, fails = fails](const ReportRow& judged) {
-    return by_closer_limits(judged.judgement, judged.expected.get(), j, expected, fails / factor, got);
+    return by_closer_limits(judged.judgement, judged.expected.get(), j, *expected, fails / factor, got);
   };
   const Judgement by_contract = was_asked && decides == Decides::model ? closer(row) : row.judgement;
   row.by_model = weighed_of(j, factor);
@@ -628,8 +627,7 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
   if (trial.phase) trial.phase("judging", 0, 0);
   ByModel by_model(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (Judgement j; model.judge(rows[i], j) != nullptr) by_model[i] = std::move(j);
+  for (std::size_t i = 0; i < rows.size(); ++i) by_model[i] = model.judge(rows[i]);
   std::optional<Named<std::vector<double>>> run;
   const Emulation own = [&]() -> const Named<std::vector<double>>& {
     if (!run) run = emulated(trial);
@@ -639,7 +637,7 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
   OtherForms forms(trial, rows, got, answered);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
-      weigh(trial, rows[i], *by_model[i], *model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
+      weigh(trial, rows[i], *by_model[i], model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
             forms);
   say_tf32(trial, rows, answered);
   if (by_contract) add_detects(trial, model, rows);

@@ -88,7 +88,7 @@ struct Drawn {
 };
 
 Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& drawn, Format stored,
-                     const Limits& limits, Format precision) {
+                     const Limits& limits, Format precision, int threads) {
   const double factor = model_factor(precision).passes;
   Expected e{.shape = truth.shape,
              .layout = layout_of(truth.shape, head_axis && !truth.shape.empty()),
@@ -99,9 +99,9 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& d
              .reach = {},
              .stored = stored};
   // The truth itself, and no run in doubles, is what the draws are about.
-  const Spread spread = spread_of(drawn.draws, truth_of(truth), e.layout, stored, 1, drawn.terms);
+  const Spread spread = spread_of(drawn.draws, truth_of(truth), e.layout, stored, 1, drawn.terms, threads);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
-  shorten(e.sigma), shorten(e.freedom), set_reach(e, factor);
+  shorten(e.sigma), shorten(e.freedom), set_reach(e, factor, threads);
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   // Where operands are as wide as sums, every element shows such a gain, and one rounding of a sum is that of a whole
   // row.
@@ -173,11 +173,11 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   });
 }
 
-void set_reach(Expected& expected, double factor) {
-  expected.reach.clear();
-  expected.reach.reserve(expected.freedom.size());
-  for (const double freedom : expected.freedom)
-    expected.reach.push_back(factor * equivalent_sigmas(expected.known_reach / factor, freedom));
+void set_reach(Expected& expected, double factor, int threads) {
+  expected.reach.resize(expected.freedom.size());
+  words::for_each_in_parallel(expected.freedom.size(), threads, [&](std::size_t i) {
+    expected.reach[i] = factor * equivalent_sigmas(expected.known_reach / factor, expected.freedom[i]);
+  });
 }
 
 ModelFactor model_factor(Format precision) {
@@ -197,10 +197,13 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
     known.push_back(&tensor);
   }
   Named<Expected> list(known.size());
+  // Where there are more threads than tensors that fill them, each has several: the largest are most of the work.
+  const auto large = std::ranges::count_if(known, [&](const auto* t) { return 8 * t->second.value.size() > elements; });
+  const int of_each = static_cast<int>((threads + large - 1) / std::max<std::ptrdiff_t>(large, 1));
   words::in_parallel(known.size(), threads, [&](std::size_t i) {
     const auto& [name, truth] = *known[i];
     const Drawn drawn(runs, name, truth.value.size());
-    list[i] = {name, expected_of(truth, oracle.head_axis, drawn, stored(name), limits, runs.precision)};
+    list[i] = {name, expected_of(truth, oracle.head_axis, drawn, stored(name), limits, runs.precision, of_each)};
   });
   return list;
 }

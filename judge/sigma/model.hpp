@@ -56,7 +56,7 @@ struct ModelFactor {
 ModelFactor model_factor(Format precision);
 
 /// Sets the reach of each element, from the freedom with which its sigma is known; limits are multiplied by `factor`.
-void set_reach(Expected& expected, double factor);
+void set_reach(Expected& expected, double factor, int threads = 1);
 
 /// Expectations of every tensor of the oracle, the limits already multiplied by model_factor().passes. `stored` says in
 /// which format a tensor is stored; `rate` is the probability that a healthy kernel fails.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/core/tile.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -30,11 +31,11 @@ struct Moments {
   std::vector<double> mean, variance;
 };
 
-Moments moments_of(const std::vector<std::vector<double>>& draws) {
+Moments moments_of(const std::vector<std::vector<double>>& draws, int threads = 1) {
   const std::size_t n = draws[0].size();
   const auto count = static_cast<double>(draws.size());
   Moments m{std::vector<double>(n), std::vector<double>(n)};
-  for (std::size_t i = 0; i < n; ++i) {
+  words::for_each_in_parallel(n, threads, [&](std::size_t i) {
     // Relative to the first draw: the spread is often many digits below the value.
     double sum = 0, squares = 0;
     for (const auto& draw : draws) sum += draw[i] - draws[0][i];
@@ -44,7 +45,7 @@ Moments moments_of(const std::vector<std::vector<double>>& draws) {
     }
     m.mean[i] = draws[0][i] + sum / count;
     m.variance[i] = squares / (count - 1);
-  }
+  });
   return m;
 }
 
@@ -54,6 +55,8 @@ struct Prior {
   double freedom = 0;
   std::vector<char> contradicted = {};  ///< elements of which it says nothing: their own draws contradict it
   double worth = 0;                     ///< freedom to all elements, if they moved independently
+
+  bool says_of(std::size_t i) const { return variance[i] > 0 && contradicted[i] == 0; }
 };
 
 enum class Pooling {
@@ -81,11 +84,19 @@ double inverse_trigamma(double y) {
 /// "Sixteen draws are few: pooling".
 class Ratios {
  public:
-  explicit Ratios(double nu) : nu_(nu) {}
-
-  void add(double ratio, double logarithm) {
-    ++count_, largest_ = std::max(largest_, ratio), ratios_.push_back(ratio);
-    if (ratio > 0) ++moved_, sum_ += logarithm, squares_ += logarithm * logarithm;
+  /// Those of the elements that the guess says something of.
+  Ratios(double nu, const Prior& guess, const std::vector<double>& ratio, const std::vector<double>& logarithm)
+      : nu_(nu) {
+    for (std::size_t i = 0; i < ratio.size(); ++i) {
+      if (!guess.says_of(i)) continue;
+      ++count_, largest_ = std::max(largest_, ratio[i]);
+      if (ratio[i] > 0) ++moved_, sum_ += logarithm[i], squares_ += logarithm[i] * logarithm[i];
+    }
+    for (std::size_t i = 0; i < ratio.size(); ++i) {  // in units of the largest, or squares overflow
+      if (!guess.says_of(i)) continue;
+      const double x = ratio[i] / largest_;
+      scaled_ += x, scaled_squares_ += x * x;
+    }
   }
 
   double freedom() const { return std::min(by_moments(), by_logarithms()); }
@@ -99,9 +110,7 @@ class Ratios {
   /// guess.
   double by_moments() const {
     if (!(largest_ > 0)) return infinite;
-    double sum = 0, squares = 0;  // in units of the largest, or squares overflow
-    for (const double ratio : ratios_) sum += ratio / largest_, squares += (ratio / largest_) * (ratio / largest_);
-    const double excess = nu_ * (squares * count_ / (sum * sum) - 1);
+    const double excess = nu_ * (scaled_squares_ * count_ / (scaled_ * scaled_) - 1);
     return excess > 2 ? (4 * excess + 2 * nu_ - 4) / (excess - 2) : infinite;
   }
 
@@ -119,8 +128,7 @@ class Ratios {
     return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
   }
 
-  double nu_, count_ = 0, moved_ = 0, largest_ = 0, sum_ = 0, squares_ = 0;
-  std::vector<double> ratios_;
+  double nu_, count_ = 0, moved_ = 0, largest_ = 0, sum_ = 0, squares_ = 0, scaled_ = 0, scaled_squares_ = 0;
 };
 
 /// The mean of the four rows before and after it, in the same column.
@@ -136,37 +144,37 @@ void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restr
 }
 
 /// The pooled mean of the variances, per head; worth no more than `most`.
-Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most) {
+Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most,
+           int threads) {
   const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
   if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
   const std::size_t N = variance.size();
   Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
-  for (std::size_t first = 0; first < N; first += R * C) {
-    double* const guess = &prior.variance[first];
+  words::in_parallel(N / (R * C), threads, [&](std::size_t head) {
+    const double* const own = &variance[head * R * C];
+    double* const guess = &prior.variance[head * R * C];
     if (pooling == Pooling::nearby)
-      guess_nearby(&variance[first], R, C, guess);
+      guess_nearby(own, R, C, guess);
     else
-      guess_of_head(&variance[first], R, C, pooling == Pooling::separable, guess);
-  }
+      guess_of_head(own, R, C, pooling == Pooling::separable, guess);
+  });
   // No guess is worth more than the draws that went into it, the element's own not counted.
   const auto elements = static_cast<double>(R * C);
   const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
                         : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
                                                         : elements - 1;
-  // Neighbours that stand still say nothing of an element that moves.
-  for (std::size_t i = 0; i < N; ++i) prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
   std::vector<double> ratio(N), logarithm(N);
-  for (std::size_t i = 0; i < N; ++i) {
-    if (!(prior.variance[i] > 0) || !(variance[i] > 0)) continue;
+  words::for_each_in_parallel(N, threads, [&](std::size_t i) {
+    // Neighbours that stand still say nothing of an element that moves.
+    prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
+    if (!(prior.variance[i] > 0) || !(variance[i] > 0)) return;
     ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
     prior.contradicted[i] = std::isinf(ratio[i]);
-  }
+  });
   double factor = 1;
   for (bool again = true; again;) {
-    Ratios kept(nu);
-    for (std::size_t i = 0; i < N; ++i)
-      if (prior.variance[i] > 0 && prior.contradicted[i] == 0) kept.add(ratio[i], logarithm[i]);
+    const Ratios kept(nu, prior, ratio, logarithm);
     const double scatter = kept.freedom();
     factor = kept.factor(scatter);
     prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
@@ -272,11 +280,11 @@ static std::pair<double, double> variance_of_sum(const std::vector<std::vector<d
 }
 
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled, const std::vector<std::vector<double>>& terms) {
+                 Format stored, double doubled, const std::vector<std::vector<double>>& terms, int threads) {
   const std::size_t N = layout.size(), K = draws.size();
   require(K >= 3, "sigma needs three draws or more, got ", K);
   auto nu = static_cast<double>(K - 1);
-  Moments m = moments_of(draws);
+  Moments m = moments_of(draws, threads);
   if (N == 1 && tell_of_terms(terms)) std::tie(m.variance[0], nu) = variance_of_sum(terms);
 
   // Neighbours that always move together are one witness, not many.
@@ -287,12 +295,14 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
 
   // The guess that is worth most counts. The separable one of a vector is the mean.
-  Prior prior = pool(m.variance, layout, Pooling::separable, nu, most);
-  for (const Pooling pooling : {Pooling::mean, Pooling::nearby}) {
-    if (layout.rows == 1 || (layout.cols == 1 && pooling == Pooling::mean)) continue;
-    Prior other = pool(m.variance, layout, pooling, nu, most);
-    if (other.worth > prior.worth) prior = std::move(other);
-  }
+  std::vector<Pooling> poolings = {Pooling::separable};
+  if (layout.rows > 1 && layout.cols > 1) poolings.push_back(Pooling::mean);
+  if (layout.rows > 1) poolings.push_back(Pooling::nearby);
+  std::vector<Prior> priors(poolings.size());
+  words::in_parallel(priors.size(), threads, [&](std::size_t i) {
+    priors[i] = pool(m.variance, layout, poolings[i], nu, most, (threads + 2) / 3);
+  });
+  Prior& prior = *std::ranges::max_element(priors, [](const Prior& a, const Prior& b) { return a.worth < b.worth; });
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, nu + 1, std::vector<double>(N)};
   spread.doubled = doubled;

@@ -62,7 +62,8 @@ bool representable(Format format, double x);
 /// `doubled` is Spread::doubled: 2 of jittered rounding, 1 of draws that spread as kernels do. `terms`: of a tensor of
 /// one number, the terms of independent errors that every draw has added up, or none.
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled = 2, const std::vector<std::vector<double>>& terms = {});
+                 Format stored, double doubled = 2, const std::vector<std::vector<double>>& terms = {},
+                 int threads = 1);
 
 /// An element's distance, or its root mean square over the four rows before and after it in its column if that is
 /// larger.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "files/in_words.hpp"
 #include "judge/verdict/judge.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -39,22 +41,21 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
-bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
-              double times = 1) {
-  return std::all_of(expectations.begin(), expectations.end(),
-                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got, times); });
+bool rejected(ByTile expected, std::size_t tensor, const std::vector<double>& got, double times = 1) {
+  return std::all_of(expected.begin(), expected.end(),
+                     [&](const Named<Expected>* e) { return rejects((*e)[tensor].second, got, times); });
 }
 
 /// Whether a tensor of what `run` answers is rejected. Outputs are asked first, gradients only where all of them pass.
 template <class F>
-bool shows(const Problem& problem, std::span<const Expectation> expectations, double times, F&& run) {
+bool shows(const Problem& problem, ByTile expected, double times, F&& run) {
   Problem forward = problem;
   forward.cotangents.clear();
   const auto rejects_any = [&](const Arrays& answered) {
-    const Named<Expected>& tensors = expectations.front().tensors;
+    const Named<Expected>& tensors = *expected.front();
     for (std::size_t t = 0; t < tensors.size(); ++t)
       if (const auto got = answered.find(tensors[t].first);
-          got != answered.end() && rejected(expectations, t, got->second.data, times))
+          got != answered.end() && rejected(expected, t, got->second.data, times))
         return true;
     return false;
   };
@@ -64,13 +65,15 @@ bool shows(const Problem& problem, std::span<const Expectation> expectations, do
 
 class Masks {
  public:
-  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o)
+  Masks(const Room& room, Problem problem, int threads, ByTile expected, const std::vector<double>& emulated,
+        std::size_t o)
       : room_(room),
         problem_(std::move(problem)),
         threads_(threads),
-        expectations_(expectations),
+        expected_(expected),
+        emulated_(emulated),
         o_(o),
-        truth_(expectations[0].tensors[o].second),
+        truth_((*expected[0])[o].second),
         axis_(truth_.shape.size() - 2),
         rows_(truth_.shape[axis_]),
         cols_(truth_.shape.back()) {
@@ -89,9 +92,9 @@ class Masks {
     MaskFault found;
     for (int keys = 1; keys < rows_; keys *= 2) {
       const std::vector<double> got = planted(sign * keys);
-      if (got == emulated()) return std::nullopt;
+      if (got == emulated_) return std::nullopt;
       if (keys == 1) count_rows(got, found);
-      if (!rejected(expectations_, o_, got)) continue;
+      if (!rejected(expected_, o_, got)) continue;
       found.keys = keys;
       break;
     }
@@ -100,23 +103,17 @@ class Masks {
   }
 
  private:
-  const std::vector<double>& emulated() const {
-    for (const auto& [name, values] : expectations_[0].emulated)
-      if (name == "o") return values;
-    throw std::logic_error("the emulation has no o");
-  }
-
   /// The healthy kernel's o, and what becomes of the truth where query t + by is answered at t: row t + by of the
   /// kernel with a mask that is short by as many keys.
   std::vector<double> planted(int by) const {
     Problem shifted = problem_;
     for (const std::string& name : reads_) shift_rows(shifted.inputs.at(name), axis_, by);
     std::optional<BasicAnswer<Enclosed>> proven = room_.in_words(shifted, {.threads = threads_});
-    if (!proven) return emulated();  // rows in another order are another problem, whose comparisons may be open
+    if (!proven) return emulated_;  // rows in another order are another problem, whose comparisons may be open
     const Oracle oracle = oracle_of(shifted, std::move(*proven));
     const auto o =
         std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
-    std::vector<double> got = emulated();
+    std::vector<double> got = emulated_;
     const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
     for (std::size_t i = 0; i < got.size(); ++i) {
       const int row = static_cast<int>(i % block) / cols_, at = row - by;
@@ -128,15 +125,15 @@ class Masks {
   }
 
   void count_rows(const std::vector<double>& got, MaskFault& found) const {
-    const std::vector<double>& healthy = emulated();
+    const std::vector<double>& healthy = emulated_;
     const auto cols = static_cast<std::size_t>(cols_);
     for (std::size_t row = 0; row < got.size(); row += cols) {
       const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
       const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy.begin() + at);
       found.tested += changed ? 1 : 0;
-      found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
+      found.rows += changed && std::all_of(expected_.begin(), expected_.end(), [&](const Named<Expected>* e) {
                       for (std::size_t i = row; i < row + cols; ++i)
-                        if (!(excess_at(e.tensors[o_].second, got, i) <= 1)) return true;
+                        if (!(excess_at((*e)[o_].second, got, i) <= 1)) return true;
                       return false;
                     });
     }
@@ -145,7 +142,8 @@ class Masks {
   const Room& room_;
   Problem problem_;
   int threads_;
-  std::span<const Expectation> expectations_;
+  ByTile expected_;
+  const std::vector<double>& emulated_;
   std::size_t o_;
   const Expected& truth_;
   std::size_t axis_;
@@ -190,28 +188,60 @@ Answer normalised_inside(const KernelUnderTest& kernel, const Problem& given, co
   return answer;
 }
 
-/// The changes of inputs by kernels that all tensors would pass: rounding to bf16 what is given in more, and dividing
-/// keys by their norms.
-std::vector<std::string> unseen_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                                       std::span<const Expectation> expectations) {
-  std::vector<std::string> unseen;
+/// A change of inputs by a kernel, and whether a tensor shows it.
+struct Change {
+  std::string name;
+  std::function<bool()> shows;
+};
+
+/// Rounding to bf16 what is given in more, and dividing keys by their norms.
+std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                                      ByTile expected) {
+  std::vector<Change> changes;
   for (const RoomFacts::Ranked& ranked : room.inputs()) {
     const std::string name(ranked.field.name);
     const auto given = problem.inputs.find(name);
     if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
-    const Format format = format_of(ranked.field.domain, kernel.precision);
-    if (ranked.field.domain == Domain::key && ranked.rank == 2 &&
-        !shows(problem, expectations, 1, [&](const Problem& p) { return normalised_inside(kernel, p, name); }))
-      unseen.push_back(name + " normalised inside");
-    if (!(unit_roundoff(Format::bf16) > unit_roundoff(format))) continue;
-    Problem rounded = problem;
-    for (double& x : rounded.inputs.at(name).data) x = round_to(x, Format::bf16);
-    const bool same = rounded.inputs.at(name).data == given->second.data;
-    if (!same && !shows(rounded, expectations, 1,
-                        [&](const Problem& p) { return kernel.form->run(p, kernel.policy(), kernel.tile); }))
-      unseen.push_back(name + " in bf16");
+    if (ranked.field.domain == Domain::key && ranked.rank == 2)
+      changes.push_back({name + " normalised inside", [=, &kernel, &problem] {
+                           return shows(problem, expected, 1,
+                                        [&](const Problem& p) { return normalised_inside(kernel, p, name); });
+                         }});
+    if (!(unit_roundoff(Format::bf16) > unit_roundoff(format_of(ranked.field.domain, kernel.precision)))) continue;
+    std::vector<double> narrow = given->second.data;
+    for (double& x : narrow) x = round_to(x, Format::bf16);
+    if (narrow == given->second.data) continue;
+    changes.push_back({name + " in bf16", [=, &kernel, &problem] {
+                         Problem rounded = problem;
+                         rounded.inputs.at(name).data = narrow;
+                         return shows(rounded, expected, 1, [&](const Problem& p) {
+                           return kernel.form->run(p, kernel.policy(), kernel.tile);
+                         });
+                       }});
   }
-  return unseen;
+  return changes;
+}
+
+/// The narrowest format of that group of sites that passes, with all that do before it, and the first that shows.
+void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem, ByTile expected,
+            double certain, Detectability& found) {
+  const Policy policy = kernel.policy();
+  double widest = 0;
+  for (const std::string_view site : group.members(kernel.form->sites))
+    widest = std::max(widest, unit_roundoff(policy.sites.entries[policy.sites.find(site)].format));
+  for (const Format format : narrower_formats) {
+    if (!(unit_roundoff(format) > widest)) continue;
+    Contract contract = kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
+    contract.rules.push_back({std::string(group.name), format});
+    KernelUnderTest narrower = kernel;
+    narrower.contract = &contract;
+    if (shows(problem, expected, certain,
+              [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); })) {
+      found.shown = format;
+      return;
+    }
+    found.hidden.push_back(format);
+  }
 }
 
 std::string words_of(const MaskFault& mask, std::string_view side) {
@@ -232,36 +262,38 @@ std::string Detectability::sentence() const {
   return text;
 }
 
-Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                               std::span<const Expectation> expectations, double certain) {
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem, ByTile expected,
+                               const Named<std::vector<double>>& emulated, double certain) {
   Detectability found;
-  const Named<Expected>& tensors = expectations.front().tensors;
-  for (std::size_t t = 0; t < tensors.size(); ++t)
-    if (tensors[t].first == "o" && tensors[t].second.shape.size() >= 2) {
-      const Masks masks(room, problem, kernel.threads, expectations, t);
-      found.short_mask = masks.fault(1), found.long_mask = masks.fault(-1);
-    }
-  found.unseen = unseen_inputs(room, kernel, problem, expectations);
+  KernelUnderTest shared = kernel;  // with a task's share of the threads
+  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expected);
+  std::vector<char> shown(changes.size());
   const SiteGroup* group = narrowed_group(kernel.form->sites);
+  const Named<Expected>& tensors = *expected.front();
+  const auto o =
+      std::ranges::find_if(tensors, [](const auto& t) { return t.first == "o" && t.second.shape.size() >= 2; });
+  std::vector<std::function<void()>> tasks;  // the longest first
+  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, expected, certain, found); });
+  for (const int sign : {1, -1})
+    if (o != tensors.end())
+      tasks.emplace_back([&, sign] {
+        const auto own = std::ranges::find_if(emulated, [](const auto& t) { return t.first == "o"; });
+        if (own == emulated.end()) throw std::logic_error("the emulation has no o");
+        const Masks masks(room, problem, shared.threads, expected, own->second,
+                          static_cast<std::size_t>(o - tensors.begin()));
+        (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
+      });
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    tasks.emplace_back([&, i] { shown[i] = static_cast<char>(changes[i].shows()); });
+  const int at_once = std::clamp(static_cast<int>(tasks.size()), 1, std::max(kernel.threads, 1));
+  shared.threads = (kernel.threads + at_once - 1) / at_once;
+  words::in_parallel(tasks.size(), at_once, [&](std::size_t i) { tasks[i](); });
+  for (std::size_t i = 0; i < changes.size(); ++i)
+    if (shown[i] == 0) found.unseen.push_back(changes[i].name);
   if (group == nullptr) return found;
   found.group = group->name;
-  const Policy policy = kernel.policy();
-  double widest = 0;
-  for (const std::string_view site : group->members(kernel.form->sites))
-    widest = std::max(widest, unit_roundoff(policy.sites.entries[policy.sites.find(site)].format));
-  for (const Format format : narrower_formats) {
-    if (!(unit_roundoff(format) > widest)) continue;
-    Contract contract = kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
-    contract.rules.push_back({std::string(group->name), format});
-    KernelUnderTest narrow = kernel;
-    narrow.contract = &contract;
-    if (shows(problem, expectations, certain,
-              [&](const Problem& p) { return narrow.form->run(p, narrow.policy(), narrow.tile); }))
-      found.shown = format;
-    if (found.shown) break;
-    found.hidden.push_back(format);
-    if (format == Format::bf16 && group->name == "state") found.unseen.emplace_back("state in bf16");
-  }
+  if (group->name == "state" && std::ranges::find(found.hidden, Format::bf16) != found.hidden.end())
+    found.unseen.emplace_back("state in bf16");
   return found;
 }
 

@@ -430,9 +430,10 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   const double seen = measure_sums(e, sums, numbers, j);
   j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum, j.worst_gain});
   j.smallest_gain = smallest_gain(e, numbers, seen);
+  std::vector<double> wrong;
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
-    std::vector<double> wrong = numbers;
+    wrong = numbers;
     c.apply(wrong, e.layout);
     if (!accepts(e, sums, wrong)) {
       j.rejected_corruptions.push_back(c.name);

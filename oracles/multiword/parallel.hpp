@@ -39,6 +39,15 @@ void in_parallel(std::size_t count, int threads, F&& f) {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// Runs f(i) for every i in [0, count), like in_parallel(), in blocks of neighbours.
+template <class F>
+void for_each_in_parallel(std::size_t count, int threads, F&& f) {
+  constexpr std::size_t block = 1 << 14;
+  in_parallel((count + block - 1) / block, threads, [&](std::size_t b) {
+    for (std::size_t i = b * block, end = std::min(count, i + block); i < end; ++i) f(i);
+  });
+}
+
 /// Lets the items 0, 1, ... of in_parallel() pass every stage in their order, whatever thread has them.
 class Turns {
  public:

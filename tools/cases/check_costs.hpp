@@ -32,7 +32,14 @@ struct Estimate {
 std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
                                        std::size_t numbers);
 
-/// Processor seconds of a small draw of the model, here and now and when the costs were measured. It takes a tenth of a
+/// The seconds that so many cores take for what takes one of them that long: a twelfth of a check is one core's alone,
+/// as reading is. Measured on two cores and on sixteen (docs/costs.md).
+inline double on_cores(double seconds, int cores) {
+  constexpr double alone = 1.0 / 12;
+  return seconds * (alone + (1 - alone) / cores);
+}
+
+/// Processor seconds of a small draw of the model, here and now and when the costs were measured. It takes a fifth of a
 /// second to learn.
 double small_draw();
 double small_draw_then();

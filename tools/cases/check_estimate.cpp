@@ -30,9 +30,10 @@ std::string page_line(const CheckCost& cost) {
   const Estimate small = at({1, 1024, 4, 0, 64, 64, 0}), middle = at({1, 2048, 8, 0, 128, 128, 0}),
                  large = at({2, 4096, 8, 0, 128, 128, 0});
   return fmt::format("| `{}` | {} | {} | {}, {} | {} | {:.0f} / {:.0f} / {:.0f} / {:.0f} % |\n", cost.mechanism,
-                     spoken_time(small.seconds / 2), spoken_time(middle.seconds / 2), spoken_time(large.seconds / 2),
-                     spoken_size(large.bytes), spoken_time(large.seconds / 2 / 16), 100 * cost.reading,
-                     100 * cost.truth, 100 * cost.draws, 100 * cost.judging);
+                     spoken_time(on_cores(small.seconds, 2)), spoken_time(on_cores(middle.seconds, 2)),
+                     spoken_time(on_cores(large.seconds, 2)), spoken_size(large.bytes),
+                     spoken_time(on_cores(large.seconds / 16, 2)), 100 * cost.reading, 100 * cost.truth,
+                     100 * cost.draws, 100 * cost.judging);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& 
 }
 
 std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample) {
-  const double of_part = whole.seconds / parts / threads;
+  const double of_part = on_cores(whole.seconds, threads) / parts;
   std::string sentence = fmt::format("takes about {} on {} and {}", spoken_time(of_part * judged),
                                      counted(threads, "core"), spoken_size(whole.bytes));
   if (judged == parts && can_sample && parts > 2)
@@ -77,10 +78,10 @@ std::string costs_page() {
 
 # What a check costs
 
-`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 1024 tokens (of rooms that solve, 512) and d = 64 and 128. At 200, 512 and 2048 tokens of 2 heads of 64 the estimate was 0.86 to 1.38 times what softmax attention, Parallax, gated DeltaNet and KDA took (`assay-lab bench check`).
+`assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 1024 tokens (of rooms that solve, 512) and d = 64 and 128. At 200, 512 and 2048 tokens of 2 heads of 64 the estimate was 0.69 to 1.30 times what softmax attention, Parallax, gated DeltaNet and KDA took (`assay-lab bench check`).
+A twelfth of a check is one core's alone. On 16 cores `gated_deltanet` took 40 s at 1,4096,16,128, and all processors 280 s (`assay-lab bench check --threads 16`).
 Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long. So may a kernel whose errors are near their limits: the table is of answers that are rounded once, and torch's attention in bf16,
-0.37 of the allowed error off at 1,1024,4,64, asked for 8 draws of its gradients and took 24 s of all processors where the table has 14. At 1,2048,8,128 `assay-lab bench check --threads 2` took 45 s of `gated_deltanet`
-and 89 s of `softmax_attention`. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
+0.37 of the allowed error off at 1,1024,4,64, asked for 8 draws of its gradients, and the check took 1.7 times as long. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds: by this table, times what a small draw takes on the machine at that moment.
 
 The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown.

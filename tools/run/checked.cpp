@@ -186,16 +186,16 @@ double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& c
   auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
   if (!cost) return 0;
   const int threads = trial.kernel().threads;
-  const double share = of_rows * judged / parts / threads;
+  const double share = of_rows * judged / parts;
   const bool can_sample = !file.parts && !file.has_arguments();
   constexpr double slowest = 4;  // machines
-  if (cost->seconds * share * slowest >= worth_a_word) {
+  if (on_cores(cost->seconds, threads) * share * slowest >= worth_a_word) {
     const double factor = machine_factor();
     cost->seconds *= factor, cost->draws *= factor;
   }
-  if (cost->seconds * share >= worth_a_word && of_rows >= 1)
+  if (on_cores(cost->seconds, threads) * share >= worth_a_word && of_rows >= 1)
     console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
-  return cost->draws * share;
+  return cost->draws * share / threads;
 }
 
 /// Tells of draws beyond the first ones, which no estimate knows of, by what those took.
