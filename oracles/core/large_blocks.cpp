@@ -10,6 +10,7 @@
 
 // Weak: a program may have operators of its own, as AddressSanitizer has.
 #if !defined(__SANITIZE_ADDRESS__)
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): that is what operators new and delete are made of
 
 [[gnu::weak]] void* operator new(std::size_t size) {
   constexpr std::size_t large_page = std::size_t{1} << 21, least = 2 * large_page;
@@ -29,4 +30,5 @@
 [[gnu::weak]] void operator delete(void* block) noexcept { std::free(block); }
 [[gnu::weak]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
 
+// NOLINTEND(cppcoreguidelines-no-malloc)
 #endif

@@ -26,9 +26,8 @@ double small_draw() {
     model_runs(problem, Format::bf16, 1, 1);
     of_one = static_cast<double>(std::clock() - begun) / static_cast<double>(CLOCKS_PER_SEC);
   }
-  const auto middle = seconds.begin() + seconds.size() / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
 }
 
 }  // namespace assay
