@@ -197,9 +197,9 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
     known.push_back(&tensor);
   }
   Named<Expected> list(known.size());
-  // Where there are more threads than tensors that fill them, each has several: the largest are most of the work.
+  // Where there are more threads than large tensors, which are most of the work, each has several.
   const auto large = std::ranges::count_if(known, [&](const auto* t) { return 8 * t->second.value.size() > elements; });
-  const int of_each = static_cast<int>((threads + large - 1) / std::max<std::ptrdiff_t>(large, 1));
+  const int of_each = large == 0 ? 1 : static_cast<int>((threads + large - 1) / large);
   words::in_parallel(known.size(), threads, [&](std::size_t i) {
     const auto& [name, truth] = *known[i];
     const Drawn drawn(runs, name, truth.value.size());

@@ -171,6 +171,25 @@ TEST(Model, draws_have_the_same_bits_on_any_number_of_threads) {
   }
 }
 
+/// So has what is expected of tensors that are longer than the blocks that threads take.
+TEST(Model, expectations_have_the_same_bits_on_any_number_of_threads) {
+  const Problem problem =
+      drawn_forward({"value_averaging", {1, 700, 3, 0, 16, 16, 0}, Format::bf16, Style::normal, 3, {}});
+  const Oracle oracle = oracle_of(listed_room(problem.mechanism), problem);
+  const ModelRuns runs = model_runs(problem, Format::bf16, 4, 2);
+  const auto by = [&](int threads) {
+    return expect_by_model(
+        oracle, runs, [](const std::string&) { return Format::bf16; }, false_alarm_rate, threads);
+  };
+  const Named<Expected> one = by(1), many = by(11);
+  ASSERT_EQ(one.size(), many.size());
+  for (std::size_t t = 0; t < one.size(); ++t) {
+    const Expected &a = one[t].second, &b = many[t].second;
+    EXPECT_TRUE(a.sigma == b.sigma && a.freedom == b.freedom && a.reach == b.reach) << one[t].first;
+    EXPECT_EQ(a.rms_limit, b.rms_limit) << one[t].first;
+  }
+}
+
 /// Two heads that are given the same numbers, by a program and by a reference, are drawn with other random numbers.
 TEST(Model, heads_err_independently) {
   for (const char* name : {"deltanet", "softmax_attention"}) {
