@@ -347,12 +347,12 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   if (options.keeps) checked.cache = std::make_unique<Cache>();
   std::optional<SampledParts> parts = parts_to_judge(options, problem);
   checked.trial = trial_of(options, runs || parts ? problem : std::exchange(problem, {}), parts);
+  Safetensors given;
+  if (!runs) given = answer_in(options.answer);
   const double of_draws = tell_cost(options, *checked.trial, console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
-  Safetensors given;
-  if (!runs) given = answer_in(options.answer);
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
   const bool at_once = !options.kernel.empty() && (checked.trial->is_admitted(options.tensors) || parts);
   if (at_once) given = checked.kernel->answer(problem, limit);
