@@ -230,17 +230,20 @@ class ModelTrial {
                                   draws_, trial_.false_alarms, sharp_);
     key += runs_.operands.key();
     for (const auto& [name, format] : stored_) key += fmt::format(" {}:{}", name, name_of(format));
-    for (const auto& [name, expected] : *expected_) key += fmt::format(" {} of {}", expected.draws, name);
+    for (const auto& [name, expected] : expected_->tensors) key += fmt::format(" {} of {}", expected.draws, name);
     return key;
   }
 
-  /// The expectations of all tensors.
-  const Named<Expected>& all() const { return *expected_; }
+  /// The expectations of all tensors, beside the kernel's own outputs.
+  const Expectation& beside(Named<std::vector<double>> emulated) {
+    expected_->emulated = std::move(emulated);
+    return *expected_;
+  }
 
   /// The expectation of the row's tensor; null where nothing is known of it. It changes where judge() asks for more.
   std::shared_ptr<const Expected> expected(const ReportRow& row) {
     const auto found = find(row.tensor);
-    if (found == expected_->end()) return nullptr;
+    if (found == expected_->tensors.end()) return nullptr;
     found->second.place = row.place;
     return {expected_, &found->second};  // all are kept while one is
   }
@@ -259,14 +262,15 @@ class ModelTrial {
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_)
         return judgement;
       sharp_ = true;
-      for (const auto& [name, known] : *expected_) open_.insert(name);
+      for (const auto& [name, known] : expected_->tensors) open_.insert(name);
       learn(draws_);
     }
   }
 
  private:
   Named<Expected>::iterator find(const std::string& tensor) {
-    return std::find_if(expected_->begin(), expected_->end(), [&](const auto& e) { return e.first == tensor; });
+    return std::find_if(expected_->tensors.begin(), expected_->tensors.end(),
+                        [&](const auto& e) { return e.first == tensor; });
   }
 
   /// Of chi-square / freedom, so many normal deviations from its middle (Wilson and Hilferty, PNAS 17, 1931).
@@ -281,7 +285,7 @@ class ModelTrial {
   bool settles(const ReportRow& row) {
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
-    if (found == expected_->end() || values == answered_.end()) return true;  // more draws know nothing either
+    if (found == expected_->tensors.end() || values == answered_.end()) return true;  // more draws know nothing either
     const Expected& e = found->second;
     const double factor = model_factor(runs_.precision).passes, sigmas = e.known_reach / factor;
     double sum = 0;
@@ -316,7 +320,7 @@ class ModelTrial {
 
   bool is_shown_by_others(const Judgement& vacuous) const {
     Shown shown;
-    for (const auto& [name, expected] : *expected_)
+    for (const auto& [name, expected] : expected_->tensors)
       if (const auto values = answered_.find(name); values != answered_.end())
         add_shown(judge_by_model(expected, runs_.precision, values->second.data), shown);
     return is_shown(vacuous, shown);
@@ -326,7 +330,7 @@ class ModelTrial {
   /// it is.
   bool shows_later(const ReportRow& row) {
     const auto found = find(row.tensor);
-    if (found == expected_->end() || found->second.value.size() >= single_numbers) return false;
+    if (found == expected_->tensors.end() || found->second.value.size() >= single_numbers) return false;
     const Expected& e = found->second;
     const double factor = model_factor(runs_.precision).passes, known = e.known_reach / factor;
     for (std::size_t i = 0; i < e.value.size(); ++i) {
@@ -334,7 +338,7 @@ class ModelTrial {
       double now = e.reach[i],
              later = factor * equivalent_sigmas(known, std::max(e.freedom[i], draws_of_numbers - 1.0));
       if (e.value.size() == 1) {  // whose root mean square is its own, and has the closer limit
-        const double rate = limits_of(trial_.false_alarms, expected_->size(), 1).tensor_rate;
+        const double rate = limits_of(trial_.false_alarms, expected_->tensors.size(), 1).tensor_rate;
         const auto limit = [rate](double draws) {
           return rms_limit({.sigma = {}, .freedom = {}, .independent = 1, .draws = draws}, rate);
         };
@@ -384,10 +388,10 @@ class ModelTrial {
     for (auto& [name, expected] : by_model()) {
       expected.draws = draws;
       passed_.erase(name);
-      if (const auto known = find(name); known != expected_->end())
+      if (const auto known = find(name); known != expected_->tensors.end())
         known->second = std::move(expected);
       else
-        expected_->emplace_back(name, std::move(expected));
+        expected_->tensors.emplace_back(name, std::move(expected));
     }
   }
 
@@ -415,7 +419,7 @@ class ModelTrial {
   ModelRuns runs_;
   int draws_ = 0;
   std::set<std::string> open_;  // tensors that ask for draws
-  std::shared_ptr<Named<Expected>> expected_ = std::make_shared<Named<Expected>>();
+  std::shared_ptr<Expectation> expected_ = std::make_shared<Expectation>();
   std::map<std::string, Judgement> passed_;  // of tensors that pass by what is expected now
   std::mutex guard_;                         // of these
   std::optional<OtherAlgorithms> others_;
@@ -492,7 +496,7 @@ Named<Format> stored_by_contract(const Trial& trial, const Emulation& own) {
 
 /// The errors that pass unseen where the model decides. A narrower state shows where no contract may allow it: beyond
 /// what the model leaves open.
-Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
+Detectability seen_by_model(const Trial& trial, ModelTrial& model) {
   const ModelFactor factor = model_factor(trial.kernel.precision);
   KernelUnderTest first = trial.kernel;
   if (!trial.tiles.empty()) first.tile = trial.tiles.front();
@@ -501,8 +505,8 @@ Detectability seen_by_model(const Trial& trial, const ModelTrial& model) {
   Named<std::vector<double>> emulated;
   for (auto& [name, array] : named(first.form->run(forward, first.policy(), first.tile)))
     emulated.emplace_back(name, std::move(array.data));
-  const Named<Expected>* const all = &model.all();
-  return detectability_of(trial.room, first, trial.problem, {&all, 1}, emulated, factor.fails / factor.passes);
+  const Expectation& all = model.beside(std::move(emulated));
+  return detectability_of(trial.room, first, trial.problem, {&all, 1}, factor.fails / factor.passes);
 }
 
 /// Whether draws of the contract could allow any of what the model does not: it leaves a tensor open, or one run of the
@@ -552,7 +556,7 @@ void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answ
 }
 
 /// Says what the case shows, which takes as long as the verdict; who waits hears the verdict before.
-void add_detects(const Trial& trial, const ModelTrial& model, std::vector<ReportRow>& rows) {
+void add_detects(const Trial& trial, ModelTrial& model, std::vector<ReportRow>& rows) {
   const Verdict worst = worst_of(rows);
   if (!trial.detects || (!trial.detects_of_wrong && worst == Verdict::fail)) return;
   if (trial.phase)

@@ -115,11 +115,8 @@ class Court {
     first.tile = tiles_.front();
     std::string stored;
     for (const auto& [name, format] : trial_.stored) stored += fmt::format(" {}:{}", name, name_of(format));
-    std::vector<const Named<Expected>*> by_tile;
-    for (const Expectation& expectation : expectations_) by_tile.push_back(&expectation.tensors);
-    return kept_in(trial_.cache, fmt::format("detects {} stored {} {}", key, trial_.strict_dtypes, stored), [&] {
-      return detectability_of(trial_.room, first, trial_.problem, by_tile, expectations_.front().emulated);
-    });
+    return kept_in(trial_.cache, fmt::format("detects {} stored {} {}", key, trial_.strict_dtypes, stored),
+                   [&] { return detectability_of(trial_.room, first, trial_.problem, expectations_); });
   }
 
   const Trial& trial_;

@@ -41,21 +41,22 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
-bool rejected(ByTile expected, std::size_t tensor, const std::vector<double>& got, double times = 1) {
-  return std::all_of(expected.begin(), expected.end(),
-                     [&](const Named<Expected>* e) { return rejects((*e)[tensor].second, got, times); });
+bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
+              double times = 1) {
+  return std::all_of(expectations.begin(), expectations.end(),
+                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got, times); });
 }
 
 /// Whether a tensor of what `run` answers is rejected. Outputs are asked first, gradients only where all of them pass.
 template <class F>
-bool shows(const Problem& problem, ByTile expected, double times, F&& run) {
+bool shows(const Problem& problem, std::span<const Expectation> expectations, double times, F&& run) {
   Problem forward = problem;
   forward.cotangents.clear();
   const auto rejects_any = [&](const Arrays& answered) {
-    const Named<Expected>& tensors = *expected.front();
+    const Named<Expected>& tensors = expectations.front().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t)
       if (const auto got = answered.find(tensors[t].first);
-          got != answered.end() && rejected(expected, t, got->second.data, times))
+          got != answered.end() && rejected(expectations, t, got->second.data, times))
         return true;
     return false;
   };
@@ -65,15 +66,13 @@ bool shows(const Problem& problem, ByTile expected, double times, F&& run) {
 
 class Masks {
  public:
-  Masks(const Room& room, Problem problem, int threads, ByTile expected, const std::vector<double>& emulated,
-        std::size_t o)
+  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o)
       : room_(room),
         problem_(std::move(problem)),
         threads_(threads),
-        expected_(expected),
-        emulated_(emulated),
+        expectations_(expectations),
         o_(o),
-        truth_((*expected[0])[o].second),
+        truth_(expectations[0].tensors[o].second),
         axis_(truth_.shape.size() - 2),
         rows_(truth_.shape[axis_]),
         cols_(truth_.shape.back()) {
@@ -92,9 +91,9 @@ class Masks {
     MaskFault found;
     for (int keys = 1; keys < rows_; keys *= 2) {
       const std::vector<double> got = planted(sign * keys);
-      if (got == emulated_) return std::nullopt;
+      if (got == emulated()) return std::nullopt;
       if (keys == 1) count_rows(got, found);
-      if (!rejected(expected_, o_, got)) continue;
+      if (!rejected(expectations_, o_, got)) continue;
       found.keys = keys;
       break;
     }
@@ -103,17 +102,23 @@ class Masks {
   }
 
  private:
+  const std::vector<double>& emulated() const {
+    for (const auto& [name, values] : expectations_[0].emulated)
+      if (name == "o") return values;
+    throw std::logic_error("the emulation has no o");
+  }
+
   /// The healthy kernel's o, and what becomes of the truth where query t + by is answered at t: row t + by of the
   /// kernel with a mask that is short by as many keys.
   std::vector<double> planted(int by) const {
     Problem shifted = problem_;
     for (const std::string& name : reads_) shift_rows(shifted.inputs.at(name), axis_, by);
     std::optional<BasicAnswer<Enclosed>> proven = room_.in_words(shifted, {.threads = threads_});
-    if (!proven) return emulated_;  // rows in another order are another problem, whose comparisons may be open
+    if (!proven) return emulated();  // rows in another order are another problem, whose comparisons may be open
     const Oracle oracle = oracle_of(shifted, std::move(*proven));
     const auto o =
         std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
-    std::vector<double> got = emulated_;
+    std::vector<double> got = emulated();
     const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
     for (std::size_t i = 0; i < got.size(); ++i) {
       const int row = static_cast<int>(i % block) / cols_, at = row - by;
@@ -125,15 +130,15 @@ class Masks {
   }
 
   void count_rows(const std::vector<double>& got, MaskFault& found) const {
-    const std::vector<double>& healthy = emulated_;
+    const std::vector<double>& healthy = emulated();
     const auto cols = static_cast<std::size_t>(cols_);
     for (std::size_t row = 0; row < got.size(); row += cols) {
       const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
       const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy.begin() + at);
       found.tested += changed ? 1 : 0;
-      found.rows += changed && std::all_of(expected_.begin(), expected_.end(), [&](const Named<Expected>* e) {
+      found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
                       for (std::size_t i = row; i < row + cols; ++i)
-                        if (!(excess_at((*e)[o_].second, got, i) <= 1)) return true;
+                        if (!(excess_at(e.tensors[o_].second, got, i) <= 1)) return true;
                       return false;
                     });
     }
@@ -142,8 +147,7 @@ class Masks {
   const Room& room_;
   Problem problem_;
   int threads_;
-  ByTile expected_;
-  const std::vector<double>& emulated_;
+  std::span<const Expectation> expectations_;
   std::size_t o_;
   const Expected& truth_;
   std::size_t axis_;
@@ -196,7 +200,7 @@ struct Change {
 
 /// Rounding to bf16 what is given in more, and dividing keys by their norms.
 std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                                      ByTile expected) {
+                                      std::span<const Expectation> expectations) {
   std::vector<Change> changes;
   for (const RoomFacts::Ranked& ranked : room.inputs()) {
     const std::string name(ranked.field.name);
@@ -204,7 +208,7 @@ std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& k
     if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
     if (ranked.field.domain == Domain::key && ranked.rank == 2)
       changes.push_back({name + " normalised inside", [=, &kernel, &problem] {
-                           return shows(problem, expected, 1,
+                           return shows(problem, expectations, 1,
                                         [&](const Problem& p) { return normalised_inside(kernel, p, name); });
                          }});
     if (!(unit_roundoff(Format::bf16) > unit_roundoff(format_of(ranked.field.domain, kernel.precision)))) continue;
@@ -214,7 +218,7 @@ std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& k
     changes.push_back({name + " in bf16", [=, &kernel, &problem] {
                          Problem rounded = problem;
                          rounded.inputs.at(name).data = narrow;
-                         return shows(rounded, expected, 1, [&](const Problem& p) {
+                         return shows(rounded, expectations, 1, [&](const Problem& p) {
                            return kernel.form->run(p, kernel.policy(), kernel.tile);
                          });
                        }});
@@ -223,8 +227,8 @@ std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& k
 }
 
 /// The narrowest format of that group of sites that passes, with all that do before it, and the first that shows.
-void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem, ByTile expected,
-            double certain, Detectability& found) {
+void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem,
+            std::span<const Expectation> expectations, double certain, Detectability& found) {
   const Policy policy = kernel.policy();
   double widest = 0;
   for (const std::string_view site : group.members(kernel.form->sites))
@@ -235,7 +239,7 @@ void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem
     contract.rules.push_back({std::string(group.name), format});
     KernelUnderTest narrower = kernel;
     narrower.contract = &contract;
-    if (shows(problem, expected, certain,
+    if (shows(problem, expectations, certain,
               [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); })) {
       found.shown = format;
       return;
@@ -262,25 +266,22 @@ std::string Detectability::sentence() const {
   return text;
 }
 
-Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem, ByTile expected,
-                               const Named<std::vector<double>>& emulated, double certain) {
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                               std::span<const Expectation> expectations, double certain) {
   Detectability found;
   KernelUnderTest shared = kernel;  // with a task's share of the threads
-  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expected);
+  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expectations);
   std::vector<char> shown(changes.size());
   const SiteGroup* group = narrowed_group(kernel.form->sites);
-  const Named<Expected>& tensors = *expected.front();
+  const Named<Expected>& tensors = expectations.front().tensors;
   const auto o =
       std::ranges::find_if(tensors, [](const auto& t) { return t.first == "o" && t.second.shape.size() >= 2; });
   std::vector<std::function<void()>> tasks;  // the longest first
-  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, expected, certain, found); });
+  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, expectations, certain, found); });
   for (const int sign : {1, -1})
     if (o != tensors.end())
       tasks.emplace_back([&, sign] {
-        const auto own = std::ranges::find_if(emulated, [](const auto& t) { return t.first == "o"; });
-        if (own == emulated.end()) throw std::logic_error("the emulation has no o");
-        const Masks masks(room, problem, shared.threads, expected, own->second,
-                          static_cast<std::size_t>(o - tensors.begin()));
+        const Masks masks(room, problem, shared.threads, expectations, static_cast<std::size_t>(o - tensors.begin()));
         (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
       });
   for (std::size_t i = 0; i < changes.size(); ++i)

@@ -31,13 +31,10 @@ struct Detectability {
   std::string sentence() const;
 };
 
-/// Expected tensors, once for each tile shape that a kernel may have.
-using ByTile = std::span<const Named<Expected>* const>;
-
-/// The detectability in the kernel's own emulation at its first tile, whose outputs are `emulated`, judged by all of
-/// `expected`, as `judge` judges a kernel of unknown tiles. A narrower state shows where it is beyond `certain` times
-/// the limits.
-Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem, ByTile expected,
-                               const Named<std::vector<double>>& emulated, double certain = 1);
+/// The detectability in the kernel's own emulation at its first tile, judged by all of `expectations`, as `judge`
+/// judges a kernel of unknown tiles. `kernel` is the one of the first. A narrower state shows where it is beyond
+/// `certain` times the limits.
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
+                               std::span<const Expectation> expectations, double certain = 1);
 
 }  // namespace assay

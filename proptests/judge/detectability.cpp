@@ -18,8 +18,7 @@ TEST(Detectability, formats_are_those_at_which_the_verdict_turns) {
   const Problem problem = drawn_forward(spec);
   Expectation o = expected_on(problem, kernel);
   std::erase_if(o.tensors, [](const auto& tensor) { return tensor.first != "o"; });
-  const Named<Expected>* const tensors = &o.tensors;
-  const Detectability d = detectability_of(listed_room(spec.mechanism), kernel, problem, {&tensors, 1}, o.emulated);
+  const Detectability d = detectability_of(listed_room(spec.mechanism), kernel, problem, {&o, 1});
   const auto fails = [&](Format state) {
     Contract contract = Contract::of(spec.precision);
     contract.rules.push_back({"state", state});
