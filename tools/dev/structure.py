@@ -413,6 +413,8 @@ def check_planted(files, findings):
         count = files.text(fault["file"]).count(fault["from"]) if fault["file"] in files else 0
         if count != 1:
             findings.append(f"{PLANTED}: {fault['name']}: its piece stands {count} times in {fault['file']}, not once; write the new text.")
+        elif not fault["from"].endswith((";", "}")) and re.search(r"^return\b|\w = |[&|?]$|\?[^:]*$", fault["from"]):
+            findings.append(f"{PLANTED}: {fault['name']}: its piece is neither an expression nor whole statements.")
 
 
 def check_compiled(files, compiled, findings):
@@ -498,6 +500,7 @@ def planted_faults(files, room, with_build):
         (add("docs/check.md", "build/proptests/test_core --gtest_filter='Check.*'\n"), "docs/check.md: runs Check.* of test_core"),
         ({"docs/planted.md": "A page\n\n```console\n$ true\n```\n"}, "docs/planted.md: shows commands that no test runs"),
         ({"judge/verdict/slices.cpp": files.text("judge/verdict/slices.cpp").replace("(index + 1) * slice_chunk - 1", "0")}, "rows_of_chunk_one_too_many: its piece stands 0 times"),
+        ({PLANTED: files.text(PLANTED).replace('"from": "sign > 0"', '"from": "sign > 0 ?"')}, "mask_sides_exchanged: its piece is neither"),
         (add("README.md", "1. **123456** hold ([judge](docs/judge-derivation.md))\n"), "README.md: 123456 is on none"),
     ]
     for pattern in ROOM_FILES:
