@@ -10,6 +10,7 @@
 namespace assay {
 namespace {
 
+#ifndef __SANITIZE_ADDRESS__
 /// The flags of the mapping that holds that address, as /proc/self/smaps names them (proc(5), VmFlags).
 std::string flags_of(std::uintptr_t address) {
   std::ifstream maps("/proc/self/smaps");
@@ -24,7 +25,6 @@ std::string flags_of(std::uintptr_t address) {
   return {};
 }
 
-#ifndef __SANITIZE_ADDRESS__
 /// A tensor of many megabytes asks for large pages (flag hg, from madvise), and a small one does not.
 TEST(LargeBlocks, ask_for_large_pages) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "this system has none";

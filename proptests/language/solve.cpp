@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "files/case_file.hpp"
 #include "proptests/language/programs.hpp"
@@ -15,7 +16,7 @@
 namespace assay::language {
 namespace {
 
-const Room& system_room(const std::string& name) { return traced_room("systems.py", name); }
+const Room& system_room(std::string_view name) { return traced_room("systems.py", std::string(name)); }
 Problem drawn(const Room& room) {
   RandomBits random{*rc::gen::arbitrary<std::uint64_t>(), 0};
   return random_problem(room, language::program_of(room), random);

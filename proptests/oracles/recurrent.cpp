@@ -194,6 +194,23 @@ TEST(Recurrent, gates_that_are_summed_up_are_no_fault) {
       }
 }
 
+/// An error of the last token's dq is in the sums of all tokens.
+TEST(Recurrent, sums_from_the_end_begin_with_the_last_token) {
+  const Problem problem = listed_room("gla").make(spec_of(listed_room("gla"), 5, Format::fp64, 0));
+  const KernelForm* form = recurrent_form("gla");
+  const Arrays exact = flat(form->run(problem, Policy::of(form->sites, Format::fp64), 0));
+  Arrays run = exact;
+  const auto tokens = static_cast<std::size_t>(exact.at("d_q").shape[1]),
+             dims = static_cast<std::size_t>(exact.at("d_q").shape[2]);
+  const std::size_t last = (tokens - 1) * dims;
+  run.at("d_q").data[last] += 1;
+  const auto summed = with_gates_summed(problem, exact, run);
+  ASSERT_TRUE(summed.has_value());
+  for (std::size_t at = 0; at <= last; at += dims)
+    EXPECT_NEAR(summed->at("d_log_decay").data[at] - exact.at("d_log_decay").data[at],
+                problem.inputs.at("q").data[last], 1e-9);
+}
+
 TEST(Recurrent, only_gates_have_sums_from_the_end) {
   for (const Room* room : recurrent_rooms()) {
     const Problem problem = room->make(spec_of(*room, 5, Format::bf16, 0));
