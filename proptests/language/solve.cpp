@@ -58,7 +58,7 @@ std::string in_rationals(const char* name, const std::vector<int>& A, const std:
   const auto row = [](const int* x) { return fmt::format(R"(["{}","{}","{}"])", x[0], x[1], x[2]); };
   const std::string record =
       fmt::format(R"({{"id":"x","mechanism":"x","inputs":{{"A":[{},{},{}],"b":{},"B":[["1"],["0"],["0"]]}}}})",
-                  row(&A[0]), row(&A[3]), row(&A[6]), row(b.data()));
+                  row(A.data()), row(&A[3]), row(&A[6]), row(b.data()));
   Case c = read_cases(R"({"format":"assay-cases","version":1,"cases":[)" + record + "]}", "in.json").at(0);
   if (name != std::string("general")) c.problem.inputs.erase("B");
   c.problem.mechanism = system_room(name).name;
