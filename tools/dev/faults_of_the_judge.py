@@ -51,6 +51,26 @@ inline bool assay_planted_fault(const char* name) {
 """
 
 
+def is_statements(piece):
+    return piece.rstrip().endswith((";", "}"))
+
+
+def obstacle(text, fault):
+    """Why the fault cannot be planted in `text`, or "".
+
+    >>> obstacle("x; x;", {"name": "n", "file": "f", "from": "x;"})
+    'n: its piece stands 2 times in f, not once; write the new text.'
+    >>> [bool(obstacle(p, {"name": "n", "file": "f", "from": p})) for p in ("return x", "a = 1", "a &&", "a ? b", "a ? b : c", "return x;", "a == b")]
+    [True, True, True, True, False, False, False]
+    """
+    piece, count = fault["from"], text.count(fault["from"])
+    if count != 1:
+        return f"{fault['name']}: its piece stands {count} times in {fault['file']}, not once; write the new text."
+    if not is_statements(piece) and re.search(r"^return\b|\w = |[&|?]$|\?[^:]*$", piece):
+        return f"{fault['name']}: its piece is neither an expression nor whole statements."
+    return ""
+
+
 def planted(text, faults):
     """`text` with every fault in it, asleep.
 
@@ -58,15 +78,15 @@ def planted(text, faults):
     'f((assay_planted_fault("n") ? (a <= b) : (a < b)));'
     >>> planted("x; y;", [{"name": "n", "from": "y;", "to": ""}])
     'x; if (assay_planted_fault("n")) {  } else { y; }'
-    >>> planted("x; x;", [{"name": "n", "from": "x;", "to": ""}])
+    >>> planted("x; x;", [{"name": "n", "file": "f", "from": "x;", "to": ""}])
     Traceback (most recent call last):
-    SystemExit: n: "x;" stands there 2 times, not once
+    SystemExit: n: its piece stands 2 times in f, not once; write the new text.
     """
     for fault in faults:
         name, old, new = fault["name"], fault["from"], fault["to"]
-        if text.count(old) != 1:
-            sys.exit(f'{name}: "{old}" stands there {text.count(old)} times, not once')
-        form = 'if ({}) {{ {} }} else {{ {} }}' if old.rstrip().endswith((";", "}")) else "({} ? ({}) : ({}))"
+        if why := obstacle(text, fault):
+            sys.exit(why)
+        form = 'if ({}) {{ {} }} else {{ {} }}' if is_statements(old) else "({} ? ({}) : ({}))"
         text = text.replace(old, form.format(f'assay_planted_fault("{name}")', new, old))
     return text
 

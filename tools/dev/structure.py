@@ -16,6 +16,8 @@ import pathlib
 import re
 import sys
 
+from faults_of_the_judge import obstacle
+
 REFERENCE_FILES = [
     "reference/{}.hpp",
     "fixtures/{}.safetensors",
@@ -410,11 +412,8 @@ def check_sentences(files, findings):
 def check_planted(files, findings):
     """A fault of the judge can be planted: the piece of source that it is put in place of stands there once."""
     for fault in json.loads(files.text(PLANTED)):
-        count = files.text(fault["file"]).count(fault["from"]) if fault["file"] in files else 0
-        if count != 1:
-            findings.append(f"{PLANTED}: {fault['name']}: its piece stands {count} times in {fault['file']}, not once; write the new text.")
-        elif not fault["from"].endswith((";", "}")) and re.search(r"^return\b|\w = |[&|?]$|\?[^:]*$", fault["from"]):
-            findings.append(f"{PLANTED}: {fault['name']}: its piece is neither an expression nor whole statements.")
+        if why := obstacle(files.text(fault["file"]) if fault["file"] in files else "", fault):
+            findings.append(f"{PLANTED}: {why}")
 
 
 def check_compiled(files, compiled, findings):
