@@ -269,10 +269,12 @@ class Attention {
     require_domain(axes <= most, -1, "lambda: shape ", assay::detail::shape_text(lambda->shape), " has too many axes");
     ridge_ = {"lambda", lambda->shape, heads_ && axes > 0};
     const int own = axes - (ridge_.heads ? 1 : 0);
-    require_domain(own < 1 || ridge_.rows() == q_.rows(), -1, "lambda: expected ", q_.rows(), " rows, as q has, got ",
-                   own < 1 ? 0 : ridge_.rows());
-    require_domain(own < 2 || ridge_.shape.back() == q_.shape.back(), -1, "lambda: expected ", q_.shape.back(),
-                   " channels, as q has, got ", ridge_.shape.back());
+    if (own > 0)
+      require_domain(ridge_.rows() == q_.rows(), -1, "lambda: expected ", q_.rows(), " rows, as q has, got ",
+                     ridge_.rows());
+    if (own > 1)
+      require_domain(ridge_.shape.back() == q_.shape.back(), -1, "lambda: expected ", q_.shape.back(),
+                     " channels, as q has, got ", ridge_.shape.back());
     if (own > 0) plan_.padded.insert("lambda"), mark_tokens(ridge_);
     plan_.inputs["lambda"] = *lambda;
   }

@@ -197,7 +197,7 @@ TEST(Model, heads_err_independently) {
     for (auto& [input, array] : problem.inputs)
       if (array.shape.size() > 1)
         std::copy_n(array.data.begin(), array.data.size() / 2, array.data.begin() + array.data.size() / 2);
-    const std::vector<double>& o = model_runs(problem, Format::bf16, 3, 1).drawn[0].at("o").data;
+    const std::vector<double> o = model_runs(problem, Format::bf16, 3, 1).drawn[0].at("o").data;
     std::size_t same = 0;
     for (std::size_t i = 0; i < o.size() / 2; ++i) same += o[i] == o[i + o.size() / 2] ? 1 : 0;
     EXPECT_LT(same, o.size() / 20) << name;

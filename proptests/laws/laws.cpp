@@ -6,14 +6,11 @@
 #include <cmath>
 
 #include "judge/sigma/residues.hpp"
+#include "proptests/laws/reference_laws.hpp"
 #include "reference/core/random.hpp"
 
 namespace assay::laws {
 namespace {
-
-bool is_by_token(const RoomFacts::Ranked& ranked) {
-  return ranked.rank > 0 && (ranked.field.axes[0] == Axis::seq_len || ranked.field.axes[0] == Axis::query_len);
-}
 
 std::string normalization_of(const Problem& p) {
   const auto it = p.params.find("normalization");
@@ -231,7 +228,7 @@ void the_future_changes_no_bit(const Subject& s, const LawCase& c) {
   Problem other = p;
   for (const RoomFacts::Ranked& ranked : s.room.inputs()) {
     const auto it = other.inputs.find(ranked.field.name);
-    if (it == other.inputs.end() || !is_by_token(ranked)) continue;
+    if (it == other.inputs.end() || !has_rows(ranked, it->second)) continue;
     Array& a = it->second;
     const int rows = a.shape[1], offset = ranked.field.axes[0] == Axis::query_len ? T - queries : 0;
     const std::size_t size = row_size(a);
@@ -384,7 +381,7 @@ Array last_token(const Array& a) {
 Problem segment(const Subject& s, const Problem& p, int begin, int end) {
   Problem part = p;
   for (const RoomFacts::Ranked& ranked : s.room.inputs())
-    if (const auto it = part.inputs.find(ranked.field.name); it != part.inputs.end() && is_by_token(ranked))
+    if (const auto it = part.inputs.find(ranked.field.name); it != part.inputs.end() && has_rows(ranked, it->second))
       it->second = tokens(it->second, begin, end);
   part.cotangents.at("o") = tokens(p.cotangents.at("o"), begin, end);
   return part;

@@ -24,10 +24,6 @@ const Mp100& floor_error() {
   return error;
 }
 
-bool is_by_token(const RoomFacts::Ranked& r) {
-  return r.rank > 0 && (r.field.axes[0] == Axis::seq_len || r.field.axes[0] == Axis::query_len);
-}
-
 /// The numbers of an input or parameter; nothing if the problem has none.
 std::optional<Array> given(const Problem& p, const Field& f) {
   if (f.place == Field::Place::input) {
@@ -90,6 +86,10 @@ std::string carried_name(const Room& room, std::string_view output) {
 }
 
 }  // namespace
+
+bool is_by_token(const RoomFacts::Ranked& r) {
+  return r.rank > 0 && (r.field.axes[0] == Axis::seq_len || r.field.axes[0] == Axis::query_len);
+}
 
 BasicProblem<std::string> in_decimals(const Problem& p) {
   // Every double has at most 767 digits; what the laws compare are two answers to the same text.
@@ -222,9 +222,8 @@ std::string the_future_is_unseen(const Room& room, const Problem& problem) {
   Problem other = problem;
   int T = 0;
   for (const RoomFacts::Ranked& r : room.inputs())
-    if (const auto it = other.inputs.find(r.field.name); it != other.inputs.end() && is_by_token(r)) {
+    if (const auto it = other.inputs.find(r.field.name); it != other.inputs.end() && has_rows(r, it->second)) {
       Array& a = it->second;
-      if (a.shape.size() < 2) continue;  // one number for all tokens
       T = a.shape[1];
       const std::size_t H = static_cast<std::size_t>(a.shape[0]),
                         size = a.data.size() / (H * static_cast<std::size_t>(T));
@@ -260,7 +259,7 @@ std::string segments_concatenate(const Room& room, const Problem& problem) {
   if (cut == 0 || counts) return "";  // a segment counts from its own start
   TextProblem first = whole, second = whole;
   for (const RoomFacts::Ranked& r : room.inputs())
-    if (const auto it = whole.inputs.find(r.field.name); it != whole.inputs.end() && is_by_token(r)) {
+    if (const auto it = whole.inputs.find(r.field.name); it != whole.inputs.end() && has_rows(r, it->second)) {
       first.inputs[it->first] = rows(it->second, 0, cut);
       second.inputs[it->first] = rows(it->second, cut, T);
     }

@@ -19,6 +19,16 @@ using ReferenceLaw = std::string (*)(const Room& room, const Problem& problem);
 /// heads grouped where the room groups them.
 std::vector<CaseSpec> reference_cases(const Room& room);
 
+// ---- what has rows -------------------------------------------------------------
+
+/// Whether the field's first axis is tokens or queries.
+bool is_by_token(const RoomFacts::Ranked& r);
+/// Whether what is given for it has a row for each of them. A ridge may be one number for all.
+template <class T>
+bool has_rows(const RoomFacts::Ranked& r, const BasicArray<T>& given) {
+  return is_by_token(r) && given.shape.size() > 1;
+}
+
 // ---- comparing -----------------------------------------------------------------
 
 /// The problem with its numbers as text of 20 digits.

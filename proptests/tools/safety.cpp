@@ -25,6 +25,7 @@ TEST(WithPaths, replaces_what_is_named_and_nothing_in_it) {
 
 using Safety = CliFiles;
 
+#ifndef __SANITIZE_ADDRESS__  // of whose own memory a part may not be read, and this plugin reads all
 /// A plugin is started before the oracle is asked, and so are its further runs.
 TEST_F(Safety, plugins_do_not_know_the_answer) {
   const std::string made = path("case.st");
@@ -47,6 +48,7 @@ TEST_F(Safety, plugins_do_not_know_the_answer) {
   EXPECT_EQ(ran.code, exit_passed) << ran.out << ran.err;
   EXPECT_NE(said.find("says: has found the answer"), std::string::npos) << said;
 }
+#endif
 
 TEST(Escapes, keep_text_text) {
   EXPECT_EQ(markdown_text("a|b <c> `d` [e](f) g_h & \n"), "a\\|b &lt;c> \\`d\\` [e]\\(f) g_h &amp; ?");
