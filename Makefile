@@ -61,8 +61,8 @@ cuda: setup ## build with nvcc in build-cuda, run all tests
 
 .PHONY: lint
 lint: setup-test ## check the format and run clang-tidy over the tree
-	@cmake --preset clang $(CMAKE_ARGS) >&2
-	@tools/dev/lint --build build-clang --jobs $(JOBS)
+	@cmake --preset clang -B build-lint -DASSAY_BATCHES=ON $(CMAKE_ARGS) >&2
+	@tools/dev/lint --build build-lint --jobs $(JOBS)
 
 .PHONY: lint-newest
 lint-newest: setup-test ## the same for the 16 units changed last

@@ -98,10 +98,7 @@ std::vector<std::string> split(const std::string& list) {
 
 /// The axes of `array` in that order.
 Array permuted(const Array& array, const std::vector<std::size_t>& order) {
-  const std::vector<PickedAxis> all_axes = whole_axes(array.shape);
-  std::vector<PickedAxis> axes;
-  for (const std::size_t a : order) axes.push_back(all_axes[a]);
-  const Picked all = picked("", axes);
+  const Picked all = picked("", whole_axes(array.shape, order));
   Array out(all.shape);
   for (std::size_t i = 0; i < all.at.size(); ++i) out.data[i] = array.data[all.at[i]];
   return out;
@@ -561,10 +558,15 @@ class Maker {
     Array table({B_, each});
     for (std::size_t i = 0; i < table.data.size(); ++i) table.data[i] = order[i];
     tensors_["page_table"] = std::move(table), dtypes_["page_table"] = "I32";
-    std::vector<int> lengths;
-    for (int b = 0; b < B_; ++b) lengths.push_back(std::max(0, S_ - b * (size - 1)));
     wish("lengths_k");
-    add_integers("lengths_k", std::move(lengths));
+    add_lengths("lengths_k", S_, size - 1);
+  }
+
+  /// `most`, and for every further sequence `step` fewer.
+  void add_lengths(const std::string& name, int most, int step) {
+    std::vector<int> lengths(static_cast<std::size_t>(B_));
+    for (int b = 0; b < B_; ++b) lengths[static_cast<std::size_t>(b)] = std::max(0, most - b * step);
+    add_integers(name, std::move(lengths));
   }
 
   /// Sequences of no token, one, two, three eighths, the rest but two rows.
@@ -579,10 +581,7 @@ class Maker {
       if (is_wished(name)) add_integers(name, starts(name[std::string_view(name).size() - 1] == 'k' ? S_ : T_));
     for (const char* name : {"lengths", "lengths_q", "lengths_k"}) {
       if (!is_wished(name) || tensors_.contains(name)) continue;
-      const int rows = name[std::string_view(name).size() - 1] == 'k' ? S_ : T_;
-      std::vector<int> lengths;
-      for (int b = 0; b < B_; ++b) lengths.push_back(std::max(0, rows - 3 * b - 1));
-      add_integers(name, lengths);
+      add_lengths(name, (name[std::string_view(name).size() - 1] == 'k' ? S_ : T_) - 1, 3);
     }
     if (is_wished("state_at")) add_integers("state_at", {0, T_ / 2, T_ / 2});
     const auto cu = tensors_.find("cu_seqlens");

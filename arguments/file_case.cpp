@@ -51,10 +51,7 @@ FileTensor as_it_is(std::vector<int> shape) {
 
 /// The axes of a file's tensor in the order of JSON.
 FileTensor with_axes(std::vector<int> file_shape, const std::vector<std::size_t>& order) {
-  const std::vector<PickedAxis> all_axes = whole_axes(file_shape);
-  std::vector<PickedAxis> axes;
-  for (const std::size_t a : order) axes.push_back(all_axes[a]);
-  Picked all = picked("", axes);
+  Picked all = picked("", whole_axes(file_shape, order));
   return {std::move(file_shape), std::move(all.shape), std::move(all.at)};
 }
 
@@ -328,7 +325,7 @@ FileCase::FileCase(const Problem& problem) : facts_(facts_of(std::string(without
                  "quantize: its codes are exact, and `assay oracle` answers JSON cases of it");
   take(problem);
   number_sequences();
-  given_ = std::make_unique<const Given>(record_, tensors_);
+  given_ = std::make_unique<const Given>(record_, &tensors_);
   admit_names(*given_, facts_);
   plan_ = std::make_unique<const Plan>(plan_of(*given_, facts_));
   admit_numbers(*plan_);
@@ -377,7 +374,7 @@ std::vector<int> FileCase::borders_of(const std::string& name, const std::string
 
 /// Keeps the rows that are read or written, and folds axes into the first until there are three.
 void FileCase::judge(const std::string& name, const std::string& own, std::vector<int> shape,
-                     std::vector<bool> defined) {
+                     const std::vector<bool>& defined) {
   if (is_paged_ && is_one_of(own, {"k", "v", "k_scale", "v_scale"}) && shape.size() > 2) {  // slots are rows
     shape[2] *= shape[1];
     shape.erase(shape.begin() + 1);

@@ -109,7 +109,7 @@ class FileCase {
   std::vector<std::size_t> rows_used(const std::string& tensor) const;
   std::vector<bool> read(const std::string& input) const;
   FileTensor lie_of_answer(const std::string& tensor) const;
-  void judge(const std::string& name, const std::string& own, std::vector<int> shape, std::vector<bool> defined);
+  void judge(const std::string& name, const std::string& own, std::vector<int> shape, const std::vector<bool>& defined);
   std::vector<int> borders_of(const std::string& name, const std::string& own, const std::vector<int>& shape,
                               std::size_t axis, const std::vector<std::size_t>& used) const;
   std::vector<std::size_t> endless_rows() const;

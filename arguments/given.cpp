@@ -60,8 +60,6 @@ std::vector<int> integers_from(const Numbers& numbers, std::string_view name, in
 
 }  // namespace
 
-Given::Given(const Json& record, const Tensors& tensors) : Given(record) { tensors_ = &tensors; }
-
 const Numbers* Given::stored(const char* part, std::string_view name) const {
   if (tensors_ == nullptr) return nullptr;
   const auto& all = std::string_view(part) == "inputs" ? tensors_->inputs : tensors_->cotangents;
@@ -69,7 +67,7 @@ const Numbers* Given::stored(const char* part, std::string_view name) const {
   return found == all.end() ? nullptr : &found->second;
 }
 
-Given::Given(const Json& record) : record_(record) {
+Given::Given(const Json& record, const Tensors* tensors) : record_(record), tensors_(tensors) {
   for (const char* part : {"params", "inputs", "cotangents"})
     if (const auto it = record.find(part); it != record.end())
       require_domain(it->is_object(), -1, part, ": expected an object, got ", excerpt(it->dump()));
@@ -103,7 +101,7 @@ std::string Given::choice(std::string_view name, const std::vector<std::string>&
   choices_[std::string(name)] = choices;
   const Json* value = find("params", name);
   if (value == nullptr) return choices.front();
-  const std::string word = value->is_string() ? value->get<std::string>() : value->dump();
+  std::string word = value->is_string() ? value->get<std::string>() : value->dump();
   require_domain(std::ranges::find(choices, word) != choices.end(), -1, "params.", name, ": unknown value '",
                  excerpt(word), "'", did_you_mean(word, choices), "; there are ", names_in(choices));
   return word;

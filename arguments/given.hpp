@@ -22,10 +22,9 @@ struct Tensors {
 /// The contents of a record. Every function throws Refusal with one sentence that names the argument.
 class Given {
  public:
-  /// Keeps a reference. Refuses parameters, inputs and cotangents that are no objects.
-  explicit Given(const Json& record);
-  /// As above, with those tensors in place of the record's. Keeps references to both.
-  Given(const Json& record, const Tensors& tensors);
+  /// With `tensors`, these are in place of the record's. Keeps references to both. Refuses parameters, inputs and
+  /// cotangents that are no objects.
+  explicit Given(const Json& record, const Tensors* tensors = nullptr);
 
   std::string mechanism() const;
   /// The names under "params", "inputs" or "cotangents".
@@ -78,7 +77,7 @@ class Given {
   std::optional<Numbers> tensor(const char* part, std::string_view name, const std::string& label) const;
 
   const Json& record_;
-  const Tensors* tensors_ = nullptr;
+  const Tensors* tensors_;
   mutable std::map<std::string, std::vector<std::string>> choices_;
 };
 

@@ -98,8 +98,15 @@ std::vector<std::size_t> strides_of(const std::vector<int>& shape) {
 
 std::vector<PickedAxis> whole_axes(const std::vector<int>& shape) {
   const std::vector<std::size_t> strides = strides_of(shape);
-  std::vector<PickedAxis> axes;
-  for (std::size_t a = 0; a < shape.size(); ++a) axes.push_back({strides[a], first(shape[a])});
+  std::vector<PickedAxis> axes(shape.size());
+  for (std::size_t a = 0; a < axes.size(); ++a) axes[a] = {strides[a], first(shape[a])};
+  return axes;
+}
+
+std::vector<PickedAxis> whole_axes(const std::vector<int>& shape, const std::vector<std::size_t>& order) {
+  const std::vector<PickedAxis> all = whole_axes(shape);
+  std::vector<PickedAxis> axes(order.size());
+  std::transform(order.begin(), order.end(), axes.begin(), [&](std::size_t a) { return all[a]; });
   return axes;
 }
 

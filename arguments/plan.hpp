@@ -37,8 +37,9 @@ Picked picked(std::string from, const std::vector<PickedAxis>& axes);
 
 /// Strides of a row-major array of that shape.
 std::vector<std::size_t> strides_of(const std::vector<int>& shape);
-/// All axes of such an array, whole.
+/// All axes of such an array, whole; with `order`, those, in that order.
 std::vector<PickedAxis> whole_axes(const std::vector<int>& shape);
+std::vector<PickedAxis> whole_axes(const std::vector<int>& shape, const std::vector<std::size_t>& order);
 /// 0, 1, ..., n - 1
 std::vector<int> first(int n);
 

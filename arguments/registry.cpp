@@ -231,8 +231,8 @@ void admit_names(const Given& given, const Facts& facts) {
     const std::vector<std::string> own = own_names(facts, part);
     for (const std::string& name : given.names(name_of(part))) {
       if (is_word(own, name)) continue;
-      const auto argument = std::find_if(std::begin(table), std::end(table),
-                                         [&](const Argument& a) { return a.name == name && a.part == part; });
+      const auto* const argument = std::find_if(std::begin(table), std::end(table),
+                                                [&](const Argument& a) { return a.name == name && a.part == part; });
       std::vector<std::string> known = own;
       for (const Argument& a : table)
         if (a.part == part) known.emplace_back(a.name);

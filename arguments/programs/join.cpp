@@ -65,6 +65,7 @@ std::shared_ptr<const Block> renamed(const Block& block, const Names& axes) {
 
 std::vector<Type> types_of(const std::vector<Input>& inputs) {
   std::vector<Type> types;
+  types.reserve(inputs.size());
   for (const Input& input : inputs) types.push_back(input.type);
   return types;
 }

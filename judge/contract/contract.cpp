@@ -293,7 +293,7 @@ std::vector<std::string> Contract::clauses() const {
   std::vector<std::string> inputs;
   for (const Factor& factor : factors) inputs.push_back(factor.input);
   if (!inputs.empty()) list.push_back("factors may be on " + joined(inputs));
-  if (per_query_head) list.push_back("gradients of shared heads stored per query head");
+  if (per_query_head) list.emplace_back("gradients of shared heads stored per query head");
   if (!accumulation.empty()) {
     std::vector<std::string> ways;
     for (const Accumulation way : accumulation) ways.emplace_back(name_of(way));

@@ -93,12 +93,12 @@ Contract torch_sdpa() {
           .per_query_head = parts_stored,
           .sources = {
               "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h:99-106,939-940,1230-1343",
-              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h:233-235,614-622,1689,"
-              "2009,2014,2540-2605",
-              "torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/gemm/mma_from_smem.h:1539,1549,"
-              "1760,1907",
-              "torch 2.6.0 aten/src/ATen/native/cpu/FlashAttentionKernel.cpp:98-100,748-752,802,818-823,980-985,"
-              "1065-1087,1121-1125,1138-1160",
+              ("torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h:233-235,614-622,1689,"
+               "2009,2014,2540-2605"),
+              ("torch 2.15.0 ATen/native/transformers/cuda/mem_eff_attention/gemm/mma_from_smem.h:1539,1549,"
+               "1760,1907"),
+              ("torch 2.6.0 aten/src/ATen/native/cpu/FlashAttentionKernel.cpp:98-100,748-752,802,818-823,980-985,"
+               "1065-1087,1121-1125,1138-1160"),
               "torch 2.6.0 aten/src/ATen/native/transformers/attention.cpp:649-650,812-824,858-881"}};
 }
 

@@ -146,7 +146,7 @@ const ArgumentFault* find_argument_fault(std::string_view name) {
 Answer faulty(const KernelForm& form, const Problem& problem, const Policy& planting, int tile) {
   const ArgumentFault* const fault = find_argument_fault(planting.fault);
   const Policy policy = planting.healthy();
-  const Answer healthy = form.run(problem, policy, tile);
+  Answer healthy = form.run(problem, policy, tile);
   if (fault == nullptr) return healthy;
   Problem changed = problem;
   const std::string name(fault->name);

@@ -8,6 +8,6 @@
 namespace assay {
 
 /// The forms of "softmax_attention+arguments" and the like with such mutants; null of any other room.
-const KernelRoom* held_out_with_arguments(std::string_view room);
+const KernelRoom* held_out_with_arguments(std::string_view name);
 
 }  // namespace assay

@@ -119,11 +119,14 @@ constexpr TileTold tile_slips[] = {
 /// Attention by tiles of `tile` queries and keys.
 class Tiles {
  public:
-  Tiles(const Scene& scene, const TileTold& slip, std::size_t tile) : scene_(scene), slip_(&slip), tile_(tile) {
+  Tiles(const Scene& scene, const TileTold& slip, std::size_t tile)
+      : scene_(scene),
+        slip_(&slip),
+        tile_(tile),
+        causal_(scene.is_causal()),
+        window_(scene.number("window", infinity)) {
     const Array &q = *scene.input("q"), &k = *scene.input("k");
     n_ = static_cast<std::size_t>(q.shape[1]), T_ = static_cast<std::size_t>(k.shape[1]);
-    causal_ = scene.is_causal();
-    window_ = scene.number("window", infinity);
     scale_ = 1 / scene.number("bandwidth", std::sqrt(static_cast<double>(q.shape.back())));
   }
 
@@ -351,8 +354,8 @@ class Tiles {
   const Scene& scene_;
   const TileTold* slip_;
   std::size_t tile_, n_ = 0, T_ = 0;
-  bool causal_ = true;
-  double window_ = infinity, scale_ = 1;
+  bool causal_;
+  double window_, scale_ = 1;
 };
 
 }  // namespace

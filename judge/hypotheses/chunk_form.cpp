@@ -165,19 +165,19 @@ class Walk {
       : form_(form),
         slip_(slip),
         tail_(tail),
-        q(scene, "q"),
-        k(scene, "k"),
-        v(scene, "v"),
-        g(scene, "log_decay"),
-        b(scene, "beta"),
-        p(scene, scene.input("p") != nullptr ? "p" : "k"),
-        start(scene, "initial_state") {}
+        q_(scene, "q"),
+        k_(scene, "k"),
+        v_(scene, "v"),
+        g_(scene, "log_decay"),
+        b_(scene, "beta"),
+        p_(scene, scene.input("p") != nullptr ? "p" : "k"),
+        start_(scene, "initial_state") {}
 
-  std::size_t tokens() const { return v.grid.rows; }
+  std::size_t tokens() const { return v_.grid.rows; }
   /// Writes rows of o, and the state of its end.
   void head(std::size_t h, std::size_t size, double* o, double* end) {
-    const std::size_t K = k.grid.cols, V = v.grid.cols;
-    const double* first = start.at(h, 0).data();
+    const std::size_t K = k_.grid.cols, V = v_.grid.cols;
+    const double* first = start_.at(h, 0).data();
     state_.assign(first, first + K * V), before_ = first_ = state_, half_ = size / 2;
     for (std::size_t t = 0; t < tokens(); t += size) {
       there_ = !tail_ || t + size > tokens();
@@ -192,7 +192,7 @@ class Walk {
       close(h, t, stop, stop - t < size);
       for (std::size_t i = t; i < stop && is("read_next_state"); ++i)
         for (const auto& [state, sign] : {std::pair{&state_, 1.0}, std::pair{&before_, -1.0}})
-          add({o + i * V, V}, sign * form_.scale, read(*state, q.at(h, i), &decays_[i - t]));
+          add({o + i * V, V}, sign * form_.scale, read(*state, q_.at(h, i), &decays_[i - t]));
     }
     std::copy(state_.begin(), state_.end(), end);
   }
@@ -206,14 +206,14 @@ class Walk {
 
   /// S^T (x times `decay`), of the state that the chunk starts with or the one before.
   Values read(const Values& state, std::span<const double> x, const Values* decay) const {
-    Values sum(v.grid.cols, 0.0);
+    Values sum(v_.grid.cols, 0.0);
     for (std::size_t i = 0; i < x.size(); ++i)
       add(sum, x[i] * (decay != nullptr ? (*decay)[i] : 1), {state.data() + i * sum.size(), sum.size()});
     return sum;
   }
 
   double gate(std::size_t h, std::size_t t, std::size_t channel) const {
-    return g.array == nullptr ? form_.decay : std::exp(g.at(h, t)[g.grid.cols == 1 ? 0 : channel]);
+    return g_.array == nullptr ? form_.decay : std::exp(g_.at(h, t)[g_.grid.cols == 1 ? 0 : channel]);
   }
 
   void fade(std::size_t h, std::size_t t, bool first) {
@@ -231,33 +231,33 @@ class Walk {
   }
 
   /// The keys of earlier tokens as A has them.
-  const std::vector<Values>& keys_of_A() const {
+  const std::vector<Values>& earlier_keys() const {
     if (is("A_undecayed")) return raw_;
     return is("A_late_gate") && !form_.undecayed_error ? late_ : faded_;
   }
   /// u less row t of A times `of`, which has a row for every earlier token of the chunk.
   void subtract_pairs(Values& u, std::size_t h, std::size_t t, const std::vector<Values>& of) const {
     const std::size_t own = writes_.size();
-    const auto key = p.at(h, t);
+    const auto key = p_.at(h, t);
     const std::size_t channels = is("A_half_channels") ? key.size() / 2 : key.size();
-    const std::vector<Values>& keys = keys_of_A();
+    const std::vector<Values>& keys = earlier_keys();
     for (std::size_t j = is("A_in_blocks") ? own / block * block : 0; j < own; ++j) {
       const std::span<const double> other = keys[j];
       const bool across = j < half_ && own >= half_;
       if (across && is("A_halves_apart")) continue;
       const double sign = across && is("A_halves_added") ? 1 : -1;
-      add(u, sign * weight_of_pair(b.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)),
+      add(u, sign * weight_of_pair(b_.at(h, t)[0], h, t - own + j) * dot(key.first(channels), other.first(channels)),
           of[j]);
     }
   }
 
   /// beta (v - S^T k), whose own part knows no other token of the chunk.
   Values error(std::size_t h, std::size_t t) {
-    const auto value = v.at(h, t);
+    const auto value = v_.at(h, t);
     Values u(value.begin(), value.end());
-    if (b.array == nullptr) return u;
-    const double beta = b.at(h, t)[0];
-    const auto key = p.at(h, t);
+    if (b_.array == nullptr) return u;
+    const double beta = b_.at(h, t)[0];
+    const auto key = p_.at(h, t);
     const Values& from = is("error_stale") || is("all_stale") ? before_ : is("error_of_first_state") ? first_ : state_;
     if (!is("error_value_without_beta") && !is("beta_unsolved"))
       for (double& x : u) x *= beta;
@@ -282,7 +282,7 @@ class Walk {
     else
       u = rounds_.back().back();
     if (is("A_with_diagonal"))
-      for (double& x : u) x /= 1 + beta * dot(key, k.at(h, t));
+      for (double& x : u) x /= 1 + beta * dot(key, k_.at(h, t));
     solved_.push_back(u);
     if (is("read_unsolved")) add(u, -beta, predicted);
     if (is("beta_unsolved"))
@@ -304,7 +304,7 @@ class Walk {
     if (is("A_without_beta")) return 1;
     if (is("A_added")) return -beta;
     if (is("A_beta_twice")) return beta * beta;
-    return is("A_beta_of_columns") ? b.at(h, other)[0] : beta;
+    return is("A_beta_of_columns") ? b_.at(h, other)[0] : beta;
   }
 
   void token(std::size_t h, std::size_t t, bool first, std::span<double> o) {
@@ -312,7 +312,7 @@ class Walk {
     if (form_.undecayed_error) earlier_ = since_, u = error(h, t);
     fade(h, t, first);
     if (!form_.undecayed_error) u = error(h, t);
-    const auto key = k.at(h, t), query = q.at(h, t);
+    const auto key = k_.at(h, t), query = q_.at(h, t);
     raw_.emplace_back(key.begin(), key.end()), faded_.push_back(raw_.back()), writes_.push_back(std::move(u));
     const bool apart = is("pairs_in_base_2") || is("pairs_decayed_twice") || is("pairs_own_gate");
     if (apart) paired_.push_back(raw_.back());
@@ -346,7 +346,7 @@ class Walk {
   /// Token t, number i of its chunk, reads what the next one writes: by the decay between them, which grows.
   void see_next(std::size_t h, std::size_t t, std::size_t i, std::span<double> o) {
     double score = 0;
-    const auto query = q.at(h, t);
+    const auto query = q_.at(h, t);
     for (std::size_t c = 0; c < query.size(); ++c)
       score += query[c] * raw_[i + 1][c] * decays_[i][c] / decays_[i + 1][c];
     add(o, form_.scale * score, writes_[i + 1]);
@@ -363,7 +363,7 @@ class Walk {
 
   void close(std::size_t h, std::size_t first, std::size_t stop, bool partial) {
     before_ = state_;
-    const std::size_t V = v.grid.cols;
+    const std::size_t V = v_.grid.cols;
     for (std::size_t i = 0; i < since_.size(); ++i) {
       const std::span<double> row(state_.data() + i * V, V);
       for (double& x : row) x *= decay_to_end(i, partial);
@@ -385,7 +385,7 @@ class Walk {
   const Told* slip_;                  ///< null: none
   bool tail_ = false, there_ = true;  ///< whether the chunk has the mistake
   std::size_t half_ = 0;
-  Rows q, k, v, g, b, p, start;
+  Rows q_, k_, v_, g_, b_, p_, start_;
   Values state_, before_, first_, since_;  ///< decays since the chunk's start
   Values earlier_, of_read_;               ///< the same before the token's own gate; as a query reads them
   std::vector<Values> raw_, faded_, paired_, late_, writes_, solved_, given_, decays_;  ///< of the chunk's tokens

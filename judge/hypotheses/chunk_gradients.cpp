@@ -140,10 +140,13 @@ class Backward {
  public:
   /// `decay`: of every token, where no input says it.
   Backward(const Scene& scene, double decay, const Told* slip, Where where = Where::all)
-      : scene_(scene), slip_(slip), where_(where), fixed_(std::log(decay)) {
-    scale_ = scene.number("scale", 1 / std::sqrt(static_cast<double>(scene.input("q")->shape.back())));
-    delta_ = scene.input("beta") != nullptr, gated_ = scene.input("log_decay") != nullptr;
-  }
+      : scene_(scene),
+        slip_(slip),
+        where_(where),
+        fixed_(std::log(decay)),
+        scale_(scene.number("scale", 1 / std::sqrt(static_cast<double>(scene.input("q")->shape.back())))),
+        delta_(scene.input("beta") != nullptr),
+        gated_(scene.input("log_decay") != nullptr) {}
 
   Arrays answer(std::size_t size) {
     Arrays answer;
@@ -300,8 +303,8 @@ class Backward {
   const Told* slip_;  ///< null: none
   Where where_;
   bool there_ = true;  ///< whether the chunk has the mistake
-  double fixed_, scale_ = 1;
-  bool delta_ = false, gated_ = false;
+  double fixed_, scale_;
+  bool delta_, gated_;
 };
 
 /// Doubles in another order differ by 1e-13 or so, another recurrence by a thousandth and more: between them.

@@ -373,7 +373,7 @@ void add_exchanges(List& list, const Scene& scene) {
   const std::vector<std::string> names = scene.inputs();
   for (std::size_t i = 0; i < names.size(); ++i)
     for (std::size_t j = i + 1; j < names.size(); ++j) {
-      const std::string a = names[i], b = names[j];
+      const std::string &a = names[i], &b = names[j];
       const Array &x = *scene.input(a), &y = *scene.input(b);
       const RoomFacts::Ranked &rx = *scene.described(a), &ry = *scene.described(b);
       if (x.shape != y.shape || x.data == y.data || rx.field.heads != ry.field.heads) continue;

@@ -153,9 +153,9 @@ struct Known {
 bool fails_by_model(const Known& known, const Tensors& answer) {
   return std::any_of(known.by_model.begin(), known.by_model.end(), [&](const auto& tensor) {
     const auto found = std::ranges::find_if(answer, [&](const auto& got) { return got.first == tensor.first; });
-    return found != answer.end() &&
-           judge_by_model(tensor.second, known.precision, found->second, known.others.get(), tensor.first).verdict ==
-               Verdict::fail;
+    if (found == answer.end()) return false;
+    OtherAlgorithms* const others = known.others.get();
+    return judge_by_model(tensor.second, known.precision, found->second, others, tensor.first).verdict == Verdict::fail;
   });
 }
 

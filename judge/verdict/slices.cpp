@@ -95,29 +95,30 @@ std::string Slice::name() const {
   return "the whole tensor";
 }
 
-std::vector<Slice> slices_of(const Layout& n, JudgedSlices which) {
-  const Offsets at(n);
+std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which) {
+  const Offsets at(layout);
   std::vector<Slice> slices(at.count, {Slice::Axis::tensor, 0});
   const auto name = [&](std::size_t first, Slice::Axis axis, int indices, int of = 0) {
     for (int i = 0; first > 0 && i < indices; ++i) slices[first + static_cast<std::size_t>(i)] = {axis, i, of};
   };
-  name(at.head, Slice::Axis::head, n.heads);
-  name(at.chunk, Slice::Axis::chunk, (n.rows + slice_chunk - 1) / slice_chunk);
+  name(at.head, Slice::Axis::head, layout.heads);
+  name(at.chunk, Slice::Axis::chunk, (layout.rows + slice_chunk - 1) / slice_chunk);
   for (std::size_t p = 0; p < slice_periods.size(); ++p)
     name(at.position[p], Slice::Axis::position, slice_periods[p], slice_periods[p]);
-  name(at.column, Slice::Axis::column, n.cols);
-  name(at.row, Slice::Axis::row, n.rows);
-  name(at.row_of_head, Slice::Axis::row_of_head, n.heads * n.rows, n.rows);
+  name(at.column, Slice::Axis::column, layout.cols);
+  name(at.row, Slice::Axis::row, layout.rows);
+  name(at.row_of_head, Slice::Axis::row_of_head, layout.heads * layout.rows, layout.rows);
   if (which == JudgedSlices::coarse)
     slices.erase(slices.begin() + static_cast<std::ptrdiff_t>(at.coarse), slices.end());
   return slices;
 }
 
-std::vector<double> slice_sums(const Layout& n, const std::vector<double>& weight, const std::vector<double>& error) {
-  const Offsets at(n);
+std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
+                               const std::vector<double>& error) {
+  const Offsets at(layout);
   std::vector<double> sums(at.count);
-  const auto H = static_cast<std::size_t>(n.heads), R = static_cast<std::size_t>(n.rows),
-             C = static_cast<std::size_t>(n.cols);
+  const auto H = static_cast<std::size_t>(layout.heads), R = static_cast<std::size_t>(layout.rows),
+             C = static_cast<std::size_t>(layout.cols);
   std::size_t i = 0;
   for (std::size_t h = 0; h < H; ++h)
     for (std::size_t r = 0; r < R; ++r) {

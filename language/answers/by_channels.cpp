@@ -46,7 +46,6 @@ bool keeps_apart(const Block& block, const Node& node) {
     case Op::iota:
       return node.attributes.dim.name != channels;
     case Op::sum:
-      return !reads || count_in(node.types[0]) == 1;
     case Op::contract:
       return !reads || count_in(node.types[0]) == 1;
     case Op::softmax:
@@ -107,7 +106,7 @@ BasicArray<N> cut(const BasicArray<N>& array, int groups, int place) {
 /// Undoes `cut`.
 template <class N>
 void join(BasicArray<N>& array, int groups, int place) {
-  const BasicArray<N> parts = std::move(array);
+  const BasicArray<N> parts = std::exchange(array, {});
   array.shape = parts.shape, array.shape[0] /= groups;
   int& all = array.shape[array.shape.size() - 1 - static_cast<std::size_t>(place)];
   std::size_t line = static_cast<std::size_t>(all);
@@ -116,7 +115,6 @@ void join(BasicArray<N>& array, int groups, int place) {
     line *= static_cast<std::size_t>(array.shape[r]);
   const std::size_t part = parts.data.size() / static_cast<std::size_t>(parts.shape[0]),
                     lines = line > 0 ? part / line : 0;
-  array.data.clear();
   for (std::size_t h = 0; h < static_cast<std::size_t>(array.shape[0]); ++h)
     for (std::size_t n = 0; n < lines; ++n)
       for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g) {
@@ -128,10 +126,9 @@ void join(BasicArray<N>& array, int groups, int place) {
 
 /// The sums of what the parts of every head have.
 void add_parts(BasicArray<WordBall>& array, int groups) {
-  const BasicArray<WordBall> parts = std::move(array);
+  const BasicArray<WordBall> parts = std::exchange(array, {});
   array.shape = parts.shape, array.shape[0] /= groups;
   const std::size_t size = parts.data.size() / static_cast<std::size_t>(parts.shape[0]);
-  array.data.clear();
   for (std::size_t h = 0; h < static_cast<std::size_t>(array.shape[0]); ++h)
     for (std::size_t i = 0; i < size; ++i) {
       const std::size_t first = h * static_cast<std::size_t>(groups) * size + i;

@@ -54,7 +54,7 @@ class Emitter {
   void compute(int v);
   std::vector<std::string> cumulated(int v, const Place& to, const Indices& at) const;
   std::vector<std::string> shifted(const Node& node, const Place& to, const Indices& at) const;
-  std::vector<std::string> computed(int v, const Place& to, const Indices& at) const;
+  std::vector<std::string> computed(int v, const Place& to, const Indices& varying) const;
 
   void scan(int v);
   std::vector<Again> agains_of(int v, Step& step, Shared& shared);

@@ -1183,6 +1183,7 @@ class Interpreter {
     const int groups = lanes_.groups, steps = r.length() / groups;
     if (!r.known) r.known = common(body, r.node.attributes.carry + r.node.attributes.xs, r.args);
     std::vector<V> sums;  // of every group its own
+    sums.reserve(state.size());
     for (const V& s : state) sums.push_back(V::of(s.layout.dense(), std::vector<S>(s.layout.count(), S(0))));
     std::map<int, std::vector<V>> varying;
     for (int n = 0; n < steps; ++n) {
@@ -1190,6 +1191,7 @@ class Interpreter {
       varying.clear();
       for (std::size_t i = 0; i < r.sequences.size(); ++i) {
         std::vector<V> each;
+        each.reserve(static_cast<std::size_t>(groups));
         for (int g = 0; g < groups; ++g) each.push_back(row_of(r.sequences[i], r.token(n * groups + g)));
         V& value = values[state.size() + i];
         value = each[0].reals ? blended(each) : each[0];

@@ -26,9 +26,9 @@ std::vector<Flags> dependences(const Block& body, int carry) {
 
 /// Classes of states that depend on one another from step to step, none on a later one.
 std::vector<std::vector<int>> cycles(const Block& body, int carry, const std::vector<Flags>& on) {
-  std::vector<Flags> reach;
-  for (int i = 0; i < carry; ++i) reach.push_back(on[index(body.results[index(i)])]);
   const std::size_t n = index(carry);
+  std::vector<Flags> reach(n);
+  for (std::size_t i = 0; i < n; ++i) reach[i] = on[index(body.results[i])];
   for (std::size_t k = 0; k < n; ++k)
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j) reach[i][j] |= static_cast<char>(reach[i][k] & reach[k][j]);

@@ -172,6 +172,7 @@ class Generator {
         codes_(spec.seed, spec.shape),
         dyadic_(spec.style == Style::dyadic),
         integers_(spec.style == Style::integers || dyadic_),
+        averages_(find_field(room.outputs, "final_gram") == nullptr),
         root_key_dim_(std::sqrt(static_cast<double>(spec.shape.key_dim))) {
     for (const auto& [field, rank] : room.inputs) {
       softmax_ |= field.domain == Domain::bandwidth;
@@ -182,7 +183,7 @@ class Generator {
       starts_ |= field.domain == Domain::state;
     }
     solves_ = solves_ && !normalized_ && !softmax_;
-    averages_ = !starts_ && find_field(room.outputs, "final_gram") == nullptr;
+    averages_ = averages_ && !starts_;
   }
 
   Array input(const Field& field, int rank) const {
@@ -768,7 +769,7 @@ class Generator {
   bool normalized_ = false;  // steps are divided by energies
   bool solves_ = false;      // systems that keys and ridge make up
   bool starts_ = false;      // there is an initial state
-  bool averages_ = false;    // every row divides by the number of its keys
+  bool averages_;            // every row divides by the number of its keys
   double root_key_dim_;
 };
 
@@ -895,7 +896,7 @@ bool groups_heads(const std::vector<RoomFacts::Ranked>& inputs) {
 
 bool has_queries(const std::vector<RoomFacts::Ranked>& inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const RoomFacts::Ranked& r) {
-    const auto end = r.field.axes.begin() + r.rank;
+    const auto* const end = r.field.axes.begin() + r.rank;
     return std::find(r.field.axes.begin(), end, Axis::query_len) != end;
   });
 }
