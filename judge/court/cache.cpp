@@ -402,8 +402,8 @@ std::string packed(const Oracle& oracle) { return packed_all(oracle.head_axis, o
 std::string packed(const Named<Expected>& tensors) { return packed_all(tensors); }
 std::string packed(const std::vector<Expectation>& expectations) { return packed_all(expectations); }
 std::string packed(const Detectability& found) {
-  const auto& [short_mask, long_mask, group, hidden, shown, unseen] = found;
-  return packed_all(short_mask, long_mask, std::string(group), hidden, shown, unseen);
+  const auto& [heads, all_heads, short_mask, long_mask, group, hidden, shown, unseen] = found;
+  return packed_all(heads, all_heads, short_mask, long_mask, std::string(group), hidden, shown, unseen);
 }
 
 std::string packed(const Named<Format>& formats) { return packed_all(formats); }
@@ -414,8 +414,8 @@ void unpack(std::string_view bytes, Named<Expected>& tensors) { unpack_all(bytes
 void unpack(std::string_view bytes, std::vector<Expectation>& expectations) { unpack_all(bytes, expectations); }
 void unpack(std::string_view bytes, Detectability& found) {
   std::string name;
-  auto& [short_mask, long_mask, group, hidden, shown, unseen] = found;
-  unpack_all(bytes, short_mask, long_mask, name, hidden, shown, unseen);
+  auto& [heads, all_heads, short_mask, long_mask, group, hidden, shown, unseen] = found;
+  unpack_all(bytes, heads, all_heads, short_mask, long_mask, name, hidden, shown, unseen);
   // The name has to outlive what refers to it.
   group = {};
   for (const SiteGroup& known : site_groups())

@@ -234,11 +234,8 @@ class ModelTrial {
     return key;
   }
 
-  /// The expectations of all tensors, beside the kernel's own outputs.
-  const Expectation& beside(Named<std::vector<double>> emulated) {
-    expected_->emulated = std::move(emulated);
-    return *expected_;
-  }
+  /// The expectations of all tensors, without what the kernel answers.
+  const Expectation& all() const { return *expected_; }
 
   /// The expectation of the row's tensor; null where nothing is known of it. It changes where judge() asks for more.
   std::shared_ptr<const Expected> expected(const ReportRow& row) {
@@ -500,13 +497,7 @@ Detectability seen_by_model(const Trial& trial, ModelTrial& model) {
   const ModelFactor factor = model_factor(trial.kernel.precision);
   KernelUnderTest first = trial.kernel;
   if (!trial.tiles.empty()) first.tile = trial.tiles.front();
-  Problem forward = trial.problem;
-  forward.cotangents.clear();
-  Named<std::vector<double>> emulated;
-  for (auto& [name, array] : named(first.form->run(forward, first.policy(), first.tile)))
-    emulated.emplace_back(name, std::move(array.data));
-  const Expectation& all = model.beside(std::move(emulated));
-  return detectability_of(trial.room, first, trial.problem, {&all, 1}, factor.fails / factor.passes);
+  return detectability_of(trial.room, first, trial.problem, {&model.all(), 1}, factor.fails / factor.passes);
 }
 
 /// Whether draws of the contract could allow any of what the model does not: it leaves a tensor open, or one run of the

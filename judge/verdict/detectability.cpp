@@ -11,6 +11,7 @@
 
 #include "files/in_words.hpp"
 #include "judge/verdict/judge.hpp"
+#include "oracles/core/large.hpp"
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
@@ -41,6 +42,20 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
+/// A tensor whose first heads have those numbers and whose others are exact; nothing where the numbers are sums over
+/// the heads with faults.
+std::optional<std::vector<double>> in_whole(const Expected& whole, const std::vector<double>& first_heads,
+                                            const Detectability& share) {
+  if (share.heads == 0) return first_heads;
+  if (first_heads.size() * static_cast<std::size_t>(share.all_heads) !=
+      whole.value.size() * static_cast<std::size_t>(share.heads))
+    return std::nullopt;
+  std::vector<double> numbers = first_heads;
+  numbers.reserve(whole.value.size());
+  for (std::size_t i = first_heads.size(); i < whole.value.size(); ++i) numbers.push_back(whole.value[i].hi);
+  return numbers;
+}
+
 bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
               double times = 1) {
   return std::all_of(expectations.begin(), expectations.end(),
@@ -49,15 +64,17 @@ bool rejected(std::span<const Expectation> expectations, std::size_t tensor, con
 
 /// Whether a tensor of what `run` answers is rejected. Outputs are asked first, gradients only where all of them pass.
 template <class F>
-bool shows(const Problem& problem, std::span<const Expectation> expectations, double times, F&& run) {
+bool shows(const Problem& problem, std::span<const Expectation> expectations, const Detectability& share, double times,
+           F&& run) {
   Problem forward = problem;
   forward.cotangents.clear();
   const auto rejects_any = [&](const Arrays& answered) {
     const Named<Expected>& tensors = expectations.front().tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t)
-      if (const auto got = answered.find(tensors[t].first);
-          got != answered.end() && rejected(expectations, t, got->second.data, times))
-        return true;
+      if (const auto got = answered.find(tensors[t].first); got != answered.end())
+        if (const auto numbers = in_whole(tensors[t].second, got->second.data, share);
+            numbers && rejected(expectations, t, *numbers, times))
+          return true;
     return false;
   };
   if (rejects_any(flat(run(forward)))) return true;
@@ -66,12 +83,16 @@ bool shows(const Problem& problem, std::span<const Expectation> expectations, do
 
 class Masks {
  public:
-  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o)
+  /// `healthy`: the kernel's o, `count` elements of which are of the problem's heads and the rest of others.
+  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o,
+        const std::vector<double>& healthy, std::size_t count)
       : room_(room),
         problem_(std::move(problem)),
         threads_(threads),
         expectations_(expectations),
         o_(o),
+        healthy_(healthy),
+        count_(count),
         truth_(expectations[0].tensors[o].second),
         axis_(truth_.shape.size() - 2),
         rows_(truth_.shape[axis_]),
@@ -91,7 +112,7 @@ class Masks {
     MaskFault found;
     for (int keys = 1; keys < rows_; keys *= 2) {
       const std::vector<double> got = planted(sign * keys);
-      if (got == emulated()) return std::nullopt;
+      if (got == healthy_) return std::nullopt;
       if (keys == 1) count_rows(got, found);
       if (!rejected(expectations_, o_, got)) continue;
       found.keys = keys;
@@ -102,25 +123,19 @@ class Masks {
   }
 
  private:
-  const std::vector<double>& emulated() const {
-    for (const auto& [name, values] : expectations_[0].emulated)
-      if (name == "o") return values;
-    throw std::logic_error("the emulation has no o");
-  }
-
   /// The healthy kernel's o, and what becomes of the truth where query t + by is answered at t: row t + by of the
   /// kernel with a mask that is short by as many keys.
   std::vector<double> planted(int by) const {
     Problem shifted = problem_;
     for (const std::string& name : reads_) shift_rows(shifted.inputs.at(name), axis_, by);
     std::optional<BasicAnswer<Enclosed>> proven = room_.in_words(shifted, {.threads = threads_});
-    if (!proven) return emulated();  // rows in another order are another problem, whose comparisons may be open
+    if (!proven) return healthy_;  // rows in another order are another problem, whose comparisons may be open
     const Oracle oracle = oracle_of(shifted, std::move(*proven));
     const auto o =
         std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
-    std::vector<double> got = emulated();
+    std::vector<double> got = healthy_;
     const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
-    for (std::size_t i = 0; i < got.size(); ++i) {
+    for (std::size_t i = 0; i < count_; ++i) {
       const int row = static_cast<int>(i % block) / cols_, at = row - by;
       if (at < 0 || at >= rows_) continue;
       const HiLo faulty = o->second.value[i - static_cast<std::size_t>(by * cols_)];
@@ -130,11 +145,10 @@ class Masks {
   }
 
   void count_rows(const std::vector<double>& got, MaskFault& found) const {
-    const std::vector<double>& healthy = emulated();
     const auto cols = static_cast<std::size_t>(cols_);
     for (std::size_t row = 0; row < got.size(); row += cols) {
       const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
-      const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy.begin() + at);
+      const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy_.begin() + at);
       found.tested += changed ? 1 : 0;
       found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
                       for (std::size_t i = row; i < row + cols; ++i)
@@ -149,6 +163,8 @@ class Masks {
   int threads_;
   std::span<const Expectation> expectations_;
   std::size_t o_;
+  const std::vector<double>& healthy_;
+  std::size_t count_;
   const Expected& truth_;
   std::size_t axis_;
   int rows_, cols_;
@@ -200,25 +216,25 @@ struct Change {
 
 /// Rounding to bf16 what is given in more, and dividing keys by their norms.
 std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                                      std::span<const Expectation> expectations) {
+                                      std::span<const Expectation> expectations, const Detectability& share) {
   std::vector<Change> changes;
   for (const RoomFacts::Ranked& ranked : room.inputs()) {
     const std::string name(ranked.field.name);
     const auto given = problem.inputs.find(name);
     if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
     if (ranked.field.domain == Domain::key && ranked.rank == 2)
-      changes.push_back({name + " normalised inside", [=, &kernel, &problem] {
-                           return shows(problem, expectations, 1,
+      changes.push_back({name + " normalised inside", [=, &kernel, &problem, &share] {
+                           return shows(problem, expectations, share, 1,
                                         [&](const Problem& p) { return normalised_inside(kernel, p, name); });
                          }});
     if (!(unit_roundoff(Format::bf16) > unit_roundoff(format_of(ranked.field.domain, kernel.precision)))) continue;
     std::vector<double> narrow = given->second.data;
     for (double& x : narrow) x = round_to(x, Format::bf16);
     if (narrow == given->second.data) continue;
-    changes.push_back({name + " in bf16", [=, &kernel, &problem] {
+    changes.push_back({name + " in bf16", [=, &kernel, &problem, &share] {
                          Problem rounded = problem;
                          rounded.inputs.at(name).data = narrow;
-                         return shows(rounded, expectations, 1, [&](const Problem& p) {
+                         return shows(rounded, expectations, share, 1, [&](const Problem& p) {
                            return kernel.form->run(p, kernel.policy(), kernel.tile);
                          });
                        }});
@@ -239,13 +255,26 @@ void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem
     contract.rules.push_back({std::string(group.name), format});
     KernelUnderTest narrower = kernel;
     narrower.contract = &contract;
-    if (shows(problem, expectations, certain,
+    if (shows(problem, expectations, found, certain,
               [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); })) {
       found.shown = format;
       return;
     }
     found.hidden.push_back(format);
   }
+}
+
+/// The heads of a large problem that get faults, which `found` then says; nothing where all do.
+std::optional<Problem> part_with_faults(const Room& room, const Problem& whole, const Named<Expected>& tensors,
+                                        std::size_t most_numbers, Detectability& found) {
+  const HeadGroups groups = head_groups(room, whole);
+  std::size_t numbers = 0;
+  for (const auto& [name, tensor] : tensors) numbers += tensor.value.size();
+  if (!groups.known || groups.shared < 2 || numbers <= most_numbers) return std::nullopt;
+  const auto share = static_cast<double>(most_numbers) / static_cast<double>(numbers);
+  const int count = std::max(1, static_cast<int>(share * groups.shared));
+  found.heads = count * groups.each(), found.all_heads = groups.own;
+  return groups_of(room, whole, groups, 0, count);
 }
 
 std::string words_of(const MaskFault& mask, std::string_view side) {
@@ -260,28 +289,41 @@ std::string words_of(const MaskFault& mask, std::string_view side) {
 std::string Detectability::sentence() const {
   std::string text = short_mask ? words_of(*short_mask, "short") : "no mask";
   if (long_mask) text = (short_mask ? text + ", " : "") + words_of(*long_mask, "long");
-  if (group.empty()) return text;
-  text += shown ? fmt::format("; {} in {}", group, name_of(*shown)) : fmt::format("; no narrower {}", group);
-  if (shown && !hidden.empty()) text += ", not in " + std::string(name_of(hidden.back()));
-  return text;
+  if (!group.empty()) {
+    text += shown ? fmt::format("; {} in {}", group, name_of(*shown)) : fmt::format("; no narrower {}", group);
+    if (shown && !hidden.empty()) text += ", not in " + std::string(name_of(hidden.back()));
+  }
+  return text + (heads > 0 ? fmt::format("; in {} of {} heads", heads, all_heads) : "");
 }
 
-Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                               std::span<const Expectation> expectations, double certain) {
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& whole,
+                               std::span<const Expectation> expectations, double certain, std::size_t most_numbers) {
   Detectability found;
+  const Named<Expected>& tensors = expectations.front().tensors;
+  const std::optional<Problem> part = part_with_faults(room, whole, tensors, most_numbers, found);
+  const Problem& problem = part ? *part : whole;
   KernelUnderTest shared = kernel;  // with a task's share of the threads
-  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expectations);
+  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expectations, found);
   std::vector<char> shown(changes.size());
   const SiteGroup* group = narrowed_group(kernel.form->sites);
-  const Named<Expected>& tensors = expectations.front().tensors;
   const auto o =
       std::ranges::find_if(tensors, [](const auto& t) { return t.first == "o" && t.second.shape.size() >= 2; });
+  std::optional<std::vector<double>> healthy;
+  std::size_t count = 0;
+  if (o != tensors.end()) {
+    Problem forward = problem;
+    forward.cotangents.clear();
+    const std::vector<double> own = kernel.form->run(forward, kernel.policy(), kernel.tile).outputs.at("o").data;
+    count = own.size();
+    healthy = in_whole(o->second, own, found);
+  }
   std::vector<std::function<void()>> tasks;  // the longest first
   if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, expectations, certain, found); });
   for (const int sign : {1, -1})
-    if (o != tensors.end())
+    if (healthy)
       tasks.emplace_back([&, sign] {
-        const Masks masks(room, problem, shared.threads, expectations, static_cast<std::size_t>(o - tensors.begin()));
+        const Masks masks(room, problem, shared.threads, expectations, static_cast<std::size_t>(o - tensors.begin()),
+                          *healthy, count);
         (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
       });
   for (std::size_t i = 0; i < changes.size(); ++i)

@@ -19,7 +19,12 @@ struct MaskFault {
   int tested = 0;  ///< rows of o that such a mask changes
 };
 
+/// Faults are planted in as many heads of a case as have so many numbers of its answer, in one at least. The others
+/// stay exact: what shows in some heads shows in all.
+inline constexpr std::size_t most_numbers_with_faults = std::size_t{1} << 21;
+
 struct Detectability {
+  int heads = 0, all_heads = 0;                    ///< that faults were planted in, where it is not in all; else 0
   std::optional<MaskFault> short_mask, long_mask;  ///< nothing where no query sees fewer keys than another
   std::string_view group;       ///< the sites that are narrowed: "state", or "accumulators" where none is carried
   std::vector<Format> hidden;   ///< formats of theirs, from wide to narrow, that all tensors would have passed
@@ -27,14 +32,15 @@ struct Detectability {
   /// Things that kernels do and that all tensors would have passed: "beta in bf16", "k normalised inside".
   std::vector<std::string> unseen;
 
-  /// "a mask 1 key short (98% of the rows alone), 1 key long (99%); state in bf16, not in tf32".
+  /// "a mask 1 key short (98% of the rows alone), 1 key long (99%); state in bf16, not in tf32; in 2 of 16 heads".
   std::string sentence() const;
 };
 
 /// The detectability in the kernel's own emulation at its first tile, judged by all of `expectations`, as `judge`
 /// judges a kernel of unknown tiles. `kernel` is the one of the first. A narrower state shows where it is beyond
 /// `certain` times the limits.
-Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                               std::span<const Expectation> expectations, double certain = 1);
+Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, const Problem& whole,
+                               std::span<const Expectation> expectations, double certain = 1,
+                               std::size_t most_numbers = most_numbers_with_faults);
 
 }  // namespace assay

@@ -40,38 +40,6 @@ Answered answer_at_once(const Room& room, const Problem& problem, std::optional<
       values);
 }
 
-/// The groups of heads of a problem: each is one shared head and the output heads that read it.
-struct Groups {
-  int own = -1, shared = -1;  ///< -1: no array says
-  bool known = false;         ///< every array has its heads, and they divide evenly
-
-  int each() const { return own / shared; }
-};
-
-Groups groups_of(const Room& room, const Problem& problem) {
-  Groups groups;
-  const auto inputs = room.inputs(), outputs = room.outputs();
-  bool even = true;
-  const auto count = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields) {
-    for (const auto& [name, array] : arrays) {
-      const RoomFacts::Ranked* ranked = find_field(fields, name);
-      if (ranked == nullptr) return void(even = false);
-      if (array.shape.empty()) continue;
-      const bool full = array.shape.size() == static_cast<std::size_t>(ranked->rank) + 1;
-      int& heads = ranked->field.heads == Field::Heads::own ? groups.own : groups.shared;
-      if (heads < 0) heads = array.shape[0];
-      even =
-          even && (full || ranked->field.broadcasts) && array.shape[0] == heads && array.count() == array.data.size();
-    }
-  };
-  count(problem.inputs, inputs);
-  count(problem.cotangents, outputs);
-  if (groups.shared < 0) groups.shared = groups.own;
-  if (groups.own < 0) groups.own = groups.shared;
-  groups.known = even && groups.own > 0 && groups.shared > 0 && groups.own % groups.shared == 0;
-  return groups;
-}
-
 /// `count` heads of an array, from the first one on.
 template <class X>
 BasicArray<X> heads_of(const BasicArray<X>& array, int first, int count) {
@@ -80,19 +48,6 @@ BasicArray<X> heads_of(const BasicArray<X>& array, int first, int count) {
   part.shape[0] = count;
   const auto begin = array.data.begin() + static_cast<std::ptrdiff_t>(part.count()) / count * first;
   part.data.assign(begin, begin + static_cast<std::ptrdiff_t>(part.count()));
-  return part;
-}
-
-Problem group_of(const Room& room, const Problem& problem, const Groups& groups, int group) {
-  Problem part{problem.id, problem.mechanism, problem.params, {}, {}};
-  const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
-    for (const auto& [name, array] : from) {
-      const int each = find_field(fields, name)->field.heads == Field::Heads::own ? groups.each() : 1;
-      to[name] = array.shape.empty() ? array : heads_of(array, group * each, each);
-    }
-  };
-  cut(problem.inputs, room.inputs(), part.inputs);
-  cut(problem.cotangents, room.outputs(), part.cotangents);
   return part;
 }
 
@@ -148,13 +103,13 @@ BasicArrays<Enclosed> joined(std::vector<Answered>& parts, BasicArrays<Enclosed>
   return result;
 }
 
-Answered answer_by_groups(const Room& room, const Problem& problem, const Groups& groups, std::optional<Tier> tier,
+Answered answer_by_groups(const Room& room, const Problem& problem, const HeadGroups& groups, std::optional<Tier> tier,
                           int threads, const PartDone& done) {
   const auto count = static_cast<std::size_t>(groups.shared);
   std::vector<Answered> parts(count);
   std::mutex telling;
   words::in_parallel(count, threads, [&](std::size_t group) {
-    parts[group] = answer_at_once(room, group_of(room, problem, groups, static_cast<int>(group)), tier);
+    parts[group] = answer_at_once(room, groups_of(room, problem, groups, static_cast<int>(group), 1), tier);
     const std::lock_guard lock(telling);
     if (done) done(count, room.name);
   });
@@ -189,6 +144,43 @@ void refuse_overflow(const BasicArrays<Enclosed>& arrays, const std::vector<Room
 
 }  // namespace
 
+HeadGroups head_groups(const Room& room, const Problem& problem) {
+  HeadGroups groups;
+  const auto inputs = room.inputs(), outputs = room.outputs();
+  bool even = true;
+  const auto count = [&](const Arrays& arrays, const std::vector<RoomFacts::Ranked>& fields) {
+    for (const auto& [name, array] : arrays) {
+      const RoomFacts::Ranked* ranked = find_field(fields, name);
+      if (ranked == nullptr) return void(even = false);
+      if (array.shape.empty()) continue;
+      const bool full = array.shape.size() == static_cast<std::size_t>(ranked->rank) + 1;
+      int& heads = ranked->field.heads == Field::Heads::own ? groups.own : groups.shared;
+      if (heads < 0) heads = array.shape[0];
+      even =
+          even && (full || ranked->field.broadcasts) && array.shape[0] == heads && array.count() == array.data.size();
+    }
+  };
+  count(problem.inputs, inputs);
+  count(problem.cotangents, outputs);
+  if (groups.shared < 0) groups.shared = groups.own;
+  if (groups.own < 0) groups.own = groups.shared;
+  groups.known = even && groups.own > 0 && groups.shared > 0 && groups.own % groups.shared == 0;
+  return groups;
+}
+
+Problem groups_of(const Room& room, const Problem& problem, const HeadGroups& groups, int first, int count) {
+  Problem part{problem.id, problem.mechanism, problem.params, {}, {}};
+  const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
+    for (const auto& [name, array] : from) {
+      const int each = find_field(fields, name)->field.heads == Field::Heads::own ? groups.each() : 1;
+      to[name] = array.shape.empty() ? array : heads_of(array, first * each, count * each);
+    }
+  };
+  cut(problem.inputs, room.inputs(), part.inputs);
+  cut(problem.cotangents, room.outputs(), part.cotangents);
+  return part;
+}
+
 Answered answer_large(const Room& room, const Problem& problem, std::optional<Tier> tier, int threads,
                       const PartDone& done) {
   if (const int words = words_for(problem, tier); words > 0)
@@ -196,7 +188,7 @@ Answered answer_large(const Room& room, const Problem& problem, std::optional<Ti
       if (done) done(1, room.name);
       return std::move(*answer);
     }
-  const Groups groups = groups_of(room, problem);
+  const HeadGroups groups = head_groups(room, problem);
   // A tier's own sum over all heads is not the sum of its rounded parts; a bound covers either.
   const bool splits = groups.known && groups.shared > 1 && (bounded(tier) || !sums_over_heads(room, problem));
   Answered answer;

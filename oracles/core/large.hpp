@@ -19,6 +19,17 @@ using PartDone = std::function<void(std::size_t total, std::string_view what)>;
 /// enclosures, whose bounds are below the last bit of a pair.
 inline constexpr std::size_t most_numbers_for_balls = 20000;
 
+/// The groups of heads of a problem: each is one shared head and the output heads that read it.
+struct HeadGroups {
+  int own = -1, shared = -1;  ///< -1: no array says
+  bool known = false;         ///< every array has its heads, and they divide evenly
+
+  int each() const { return own / shared; }
+};
+HeadGroups head_groups(const Room& room, const Problem& problem);
+/// `count` of them, from the first one on, as a problem of their own.
+Problem groups_of(const Room& room, const Problem& problem, const HeadGroups& groups, int first, int count);
+
 /// Outputs and, if the problem has cotangents, gradients as pairs of doubles. Without a tier, and with w2, w3, w4 and
 /// ball, every number has a proven bound, unless no enclosure could decide a comparison: its heads then come from 100
 /// digits, with no_bound, as do those of any other tier. The number of threads changes no bit. Throws Refusal and
