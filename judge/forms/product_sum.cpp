@@ -1,10 +1,9 @@
 // A backward of softmax attention that no tile program has: D from the products of P and dP.
+#include "judge/forms/sequential.hpp"
 #include "oracles/core/make_room.hpp"
 #include "reference/softmax_attention.hpp"
 
 namespace assay {
-
-Answer emulated_product_sum(const Problem& problem);
 
 namespace {
 

@@ -9,9 +9,6 @@
 
 namespace assay {
 
-/// Defined in judge/forms/product_sum.cpp.
-Answer emulated_product_sum(const Problem& problem);
-
 namespace {
 
 constexpr tile::SiteTable::Init site_list[] = {{"op", tile::Role::accumulator}};

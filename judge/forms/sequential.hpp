@@ -36,5 +36,7 @@ bool is_reference(const KernelForm& form);
 /// Softmax attention row by row with P and dS in the precision as factors, and D = sum_j P_ij dP_ij in the backward,
 /// where the tile program takes D = rowsum(dO o O). Sites `op`, `P` (of both factors) and `out`. Null for other rooms.
 const KernelForm* product_sum_form(std::string_view room);
+/// Its answer in EmulatedArithmetic (judge/forms/product_sum.cpp).
+Answer emulated_product_sum(const Problem& problem);
 
 }  // namespace assay

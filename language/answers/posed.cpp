@@ -42,7 +42,7 @@ void scanned(const Block& block, std::set<std::string>& axes, std::set<std::stri
 
 }  // namespace
 
-Mechanism::Mechanism(Program p) : Mechanism(p, gradient_of(p)) {}
+Mechanism::Mechanism(const Program& p) : Mechanism(p, gradient_of(p)) {}
 
 Mechanism::Mechanism(Program p, Program g) : program(std::move(p)), gradient(std::move(g)), tokens{"T"} {
   std::set<std::string> of_states;

@@ -17,7 +17,7 @@ struct Mechanism {
   /// Axes of tokens: T, what scans run along, and keys, S, unless states have an axis of that name.
   std::set<std::string> tokens;
 
-  explicit Mechanism(Program p);
+  explicit Mechanism(const Program& p);
   /// A mechanism of a program and a gradient that need not be its own.
   Mechanism(Program p, Program g);
   /// Whether a tensor of that type has its tokens first.

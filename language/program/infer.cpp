@@ -106,7 +106,7 @@ Type contracted(const std::vector<Type>& t, const Attributes& a) {
   require(c.left.size() == t[0].axes.size() && c.right.size() == t[1].axes.size(), "\"", a.spec, "\" does not fit ",
           shown(t));
   std::map<char, Dim> dims;
-  for (const auto& [letters, type] : {std::pair(&c.left, &t[0]), std::pair(&c.right, &t[1])})
+  for (const auto& [letters, type] : {std::pair(&c.left, t.data()), std::pair(&c.right, t.data() + 1)})
     for (std::size_t i = 0; i < letters->size(); ++i) {
       const Dim& known = dims.emplace((*letters)[i], type->axes[i]).first->second;
       require(known == type->axes[i], "axis ", text_of(type->axes[i]), " meets axis ", text_of(known));

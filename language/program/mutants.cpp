@@ -30,7 +30,7 @@ Made rebuilt(const Block& block, std::size_t changed, const Make& make) {
 Make operand(std::size_t k) {
   return [k](Builder&, const std::vector<int>& a) { return a[k]; };
 }
-Make as(Op op, Attributes attributes = {}) {
+Make as(Op op, const Attributes& attributes = {}) {
   return [op, attributes](Builder& b, const std::vector<int>& a) { return b.emit(op, a, attributes); };
 }
 
@@ -134,8 +134,9 @@ Made read_through(const Block& block, std::size_t n, int v, const Stand& stand) 
 class Solved {
  public:
   Solved(Builder& block, const std::vector<int>& operands) : b_(block), A_(operands[0]), rhs_(operands[1]) {
-    require(b_.type(rhs_).axes.size() == 1, "solve: not one right-hand side");
-    dim_ = b_.type(rhs_).axes[0];
+    const std::vector<Dim>& axes = b_.type(rhs_).axes;
+    require(axes.size() == 1, "solve: not one right-hand side");
+    dim_ = axes[0];
   }
 
   /// b over the diagonal of A.
@@ -148,10 +149,10 @@ class Solved {
   /// After so many steps of conjugate gradients, from zero or from by_diagonal().
   int by_steps(int steps, bool from_diagonal) {
     int x = from_diagonal ? by_diagonal() : -1;
-    int r = from_diagonal ? b_.emit(Op::sub, {rhs_, times_A(x)}) : rhs_;
+    int r = from_diagonal ? b_.emit(Op::sub, {rhs_, applied(x)}) : rhs_;
     int p = r, rr = dot(r, r);
     for (int step = 0; step < steps; ++step) {
-      const int image = times_A(p), length = ratio(rr, dot(p, image)), moved = times(length, p);
+      const int image = applied(p), length = ratio(rr, dot(p, image)), moved = times(length, p);
       x = x < 0 ? moved : b_.emit(Op::add, {x, moved});
       r = b_.emit(Op::sub, {r, times(length, image)});
       const int next = dot(r, r);
@@ -164,7 +165,7 @@ class Solved {
  private:
   int repeated(int v, int axis) { return b_.emit(Op::expand, {v}, along(dim_, axis)); }
   int contract(const char* spec, int x, int y) { return b_.emit(Op::contract, {x, y}, {.spec = spec}); }
-  int times_A(int x) { return contract("xa,a->x", A_, x); }
+  int applied(int x) { return contract("xa,a->x", A_, x); }
   int dot(int x, int y) { return contract("a,a->", x, y); }
   int times(int factor, int x) { return b_.emit(Op::mul, {repeated(factor, 0), x}); }
   /// Where nothing is left to solve, zero.

@@ -21,8 +21,8 @@ using Known = std::map<std::pair<const Block*, Flags>, Flags>;
 class Symmetry {
  public:
   /// `params`: which parameters are. `where`: the block in messages; empty while states are not settled.
-  Symmetry(const Block& block, const Flags& params, const std::string& where, Known& known)
-      : b_(block), symmetric_(params), known_(known) {
+  Symmetry(const Block& block, Flags params, const std::string& where, Known& known)
+      : b_(block), symmetric_(std::move(params)), known_(known) {
     for (int v = b_.first(); v < values_of(b_); ++v) {
       const Node& node = *b_.node(v);
       if (node.op == Op::scan) of_scan_[v] = scanned(node, where.empty() ? "" : inside(where, v));

@@ -46,7 +46,7 @@ class Choice {
 
   /// Takes the case, unless the oracle has no answer to it.
   void take(const SuiteCandidate& candidate) {
-    if (auto shown = shown_by(candidate)) add(candidate, std::move(*shown));
+    if (auto shown = shown_by(candidate)) add(candidate, *shown);
   }
 
   /// Puts those of the others that show most of what is hidden in places that nothing depends on.
@@ -64,7 +64,7 @@ class Choice {
           known.begin(), known.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
       const bool is_full = cases_.size() >= suite_size;
       if (is_full && (best->second.empty() || !make_room(*best->first))) break;
-      add(*best->first, std::move(best->second));
+      add(*best->first, best->second);
       known.erase(best);
     }
   }

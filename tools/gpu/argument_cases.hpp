@@ -56,10 +56,11 @@ inline Array mask_of(const Size& n, bool with_empty_rows) {
   return mask;
 }
 inline void add_documents(Problem& p, const Size& n) {
+  const auto document = [](int position) { return position / 20; };
   p.inputs["documents_q"] = Array({n.queries}), p.inputs["documents_k"] = Array({n.keys});
   for (int i = 0; i < n.queries; ++i)
-    p.inputs["documents_q"].data[static_cast<std::size_t>(i)] = std::max(0, i + n.keys - n.queries) / 20;
-  for (int j = 0; j < n.keys; ++j) p.inputs["documents_k"].data[static_cast<std::size_t>(j)] = j / 20;
+    p.inputs["documents_q"].data[static_cast<std::size_t>(i)] = document(std::max(0, i + n.keys - n.queries));
+  for (int j = 0; j < n.keys; ++j) p.inputs["documents_k"].data[static_cast<std::size_t>(j)] = document(j);
 }
 inline void add_sinks(Problem& p) {
   p.inputs["sink"] = drawn("sink", {heads}, 3), p.inputs["has_sink"] = Array({heads}, {1, 1, 0, 1});

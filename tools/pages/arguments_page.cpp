@@ -277,7 +277,7 @@ std::string heads_table() {
     const KernelRoom* room = tile::kernel_rooms::with_arguments(facts.name);
     if (room == nullptr) continue;
     for (const KernelForm& form : room->forms) {
-      const auto on_device = std::ranges::find_if(
+      const auto* const on_device = std::ranges::find_if(
           device_forms, [&](const DeviceForm& d) { return d.mechanism == facts.name && d.form == form.name; });
       const bool there = on_device != std::end(device_forms);
       text += "| " + facts.name + " | " + std::string(form.name) + " | " +

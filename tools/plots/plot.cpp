@@ -191,7 +191,8 @@ std::vector<double> Scale::marks() const {
   double step = std::pow(10.0, std::floor(std::log10((high - low) / 5)));
   for (const double factor : {2.0, 2.5, 2.0})
     if ((high - low) / step > 5) step *= factor;
-  for (double mark = std::ceil(low / step) * step; mark <= high * (1 + 1e-12); mark += step) found.push_back(mark);
+  const double first = std::ceil(low / step);
+  for (int i = 0; (first + i) * step <= high * (1 + 1e-12); ++i) found.push_back((first + i) * step);
   return found;
 }
 

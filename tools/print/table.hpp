@@ -42,7 +42,7 @@ struct Table {
   /// The kind of text in the cells of a table in markdown.
   enum class Cells { text, markup };
   /// A GitHub table; of markup, only bars are escaped.
-  std::string markdown(Cells cells = Cells::text) const;
+  std::string markdown(Cells kind = Cells::text) const;
   /// RFC 4180 with plain line ends: cells with a comma or a quote are quoted.
   std::string csv() const;
 };

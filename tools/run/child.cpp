@@ -339,13 +339,13 @@ ChildKeeper::ChildKeeper(const Body& body, const std::filesystem::path& folder) 
           "no socket for a child: ", std::strerror(errno));
   Descriptor mine(above_streams(ends[0])), its(above_streams(ends[1]));
   std::fflush(nullptr);
-  pid_ = fork();
-  require(pid_ >= 0, "no child process: ", std::strerror(errno));
-  if (pid_ == 0) {
+  const pid_t child = fork();
+  require(child >= 0, "no child process: ", std::strerror(errno));
+  if (child == 0) {
     mine.close();
     keep(its.release(), body, folder);
   }
-  socket_ = mine.release();
+  pid_ = child, socket_ = mine.release();
 }
 
 ChildKeeper::~ChildKeeper() { end(); }

@@ -49,7 +49,7 @@ void* CudaDriver::allocate(std::size_t size) {
   Address device = 0;
   check(allocate_(&device, size), "give memory");
   check(fill_(device, 0xff, size), "fill memory");
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(device));
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(device));  // NOLINT(performance-no-int-to-ptr)
 }
 
 void CudaDriver::copy_to_device(void* device, const void* host, std::size_t size) {

@@ -59,8 +59,8 @@ struct CommandLine {
 /// That of `assay`.
 const CommandLine& command_line();
 
-/// Parses `args` (without the program's own name), runs one verb, turns exceptions into a sentence on `err`.
-int run(const CommandLine& line, const std::vector<std::string>& args, Console& console);
+/// Parses `typed` (without the program's own name), runs one verb, turns exceptions into a sentence on `err`.
+int run(const CommandLine& line, const std::vector<std::string>& typed, Console& console);
 inline int run(const std::vector<std::string>& args, Console& console) { return run(command_line(), args, console); }
 
 /// A file that appears under its name complete or not at all: written beside it, renamed by commit(). A path of no
