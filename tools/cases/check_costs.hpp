@@ -1,5 +1,6 @@
 #pragma once
 // The cost of `assay check`: measured, room by room, by `assay-lab bench check`, and estimated for other shapes.
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -23,9 +24,14 @@ struct CheckCost {
 std::span<const CheckCost> check_costs();
 
 struct Estimate {
-  double seconds = 0;  ///< of processor time
-  double bytes = 0;    ///< of memory at its peak
-  double draws = 0;    ///< of these seconds those of draws, of which there are four unless they leave a tensor open
+  double seconds = 0;      ///< of processor time, without planted faults
+  double faults = 0;       ///< seconds of these, if all heads got them
+  double with_faults = 1;  ///< the most of the case that gets them
+  double bytes = 0;        ///< of memory at its peak
+  double draws = 0;        ///< of the seconds those of draws, of which there are four unless they leave a tensor open
+
+  /// Seconds of judging that share of the case.
+  double of(double share) const { return seconds * share + faults * std::min(share, with_faults); }
 };
 /// The cost of a check of that case with nothing in the cache, on the machine that the costs were measured on; nothing
 /// of rooms without costs. `numbers`: of inputs and cotangents.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "files/in_words.hpp"
+#include "judge/verdict/detectability.hpp"
 #include "tools/cases/check_costs.hpp"
 
 namespace assay {
@@ -13,6 +14,9 @@ namespace {
 constexpr double of_program = 1e8;
 
 std::string two_digits(double x) { return x < 99.5 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x); }
+
+/// The share of judging that planted faults take where all heads get them: gated_deltanet and kda at 1,2048,8,128.
+constexpr double faults_in_judging = 0.6;
 
 /// The cost of d channels, in units of 64. Below them a score, or a step, still costs what does not depend on d: the
 /// line through the cost at 64 and at 128.
@@ -30,9 +34,9 @@ std::string page_line(const CheckCost& cost) {
   const Estimate small = at({1, 1024, 4, 0, 64, 64, 0}), middle = at({1, 2048, 8, 0, 128, 128, 0}),
                  large = at({2, 4096, 8, 0, 128, 128, 0});
   return fmt::format("| `{}` | {} | {} | {}, {} | {} | {:.0f} / {:.0f} / {:.0f} / {:.0f} % |\n", cost.mechanism,
-                     spoken_time(on_cores(small.seconds, 2)), spoken_time(on_cores(middle.seconds, 2)),
-                     spoken_time(on_cores(large.seconds, 2)), spoken_size(large.bytes),
-                     spoken_time(on_cores(large.seconds / 16, 2)), 100 * cost.reading, 100 * cost.truth,
+                     spoken_time(on_cores(small.of(1), 2)), spoken_time(on_cores(middle.of(1), 2)),
+                     spoken_time(on_cores(large.of(1), 2)), spoken_size(large.bytes),
+                     spoken_time(on_cores(large.of(1.0 / 16), 2)), 100 * cost.reading, 100 * cost.truth,
                      100 * cost.draws, 100 * cost.judging);
 }
 
@@ -49,16 +53,20 @@ std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& 
   estimate.seconds = shape.own() * (known->linear * queries + known->quadratic * queries * keys) *
                      of_channels(dims, known->power) * (gradients ? 1 : known->forward);
   estimate.draws = estimate.seconds * known->draws;
+  estimate.faults = estimate.seconds * known->judging * faults_in_judging;
+  estimate.seconds -= estimate.faults;
+  estimate.with_faults = std::max(
+      1.0 / shape.own(), static_cast<double>(most_numbers_with_faults) / std::max(1.0, static_cast<double>(numbers)));
   estimate.bytes = of_program + known->bytes * static_cast<double>(numbers);
   return estimate;
 }
 
 std::string cost_sentence(const Estimate& whole, int parts, int judged, int threads, bool can_sample) {
-  const double of_part = on_cores(whole.seconds, threads) / parts;
-  std::string sentence = fmt::format("takes about {} on {} and {}", spoken_time(of_part * judged),
-                                     counted(threads, "core"), spoken_size(whole.bytes));
+  const auto time_of = [&](double some) { return spoken_time(on_cores(whole.of(some / parts), threads)); };
+  std::string sentence =
+      fmt::format("takes about {} on {} and {}", time_of(judged), counted(threads, "core"), spoken_size(whole.bytes));
   if (judged == parts && can_sample && parts > 2)
-    sentence += fmt::format("; --sample 2 judges 2 of {} parts in {}", parts, spoken_time(2 * of_part));
+    sentence += fmt::format("; --sample 2 judges 2 of {} parts in {}", parts, time_of(2));
   return sentence;
 }
 
@@ -84,8 +92,8 @@ Four draws of the model decide most checks; a gradient of a single number (`d_ba
 0.37 of the allowed error off at 1,1024,4,64, asked for 8 draws of its gradients, and the check took 1.7 times as long. A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
 that is more than ten seconds: by this table, times what a small draw takes on the machine at that moment.
 
-The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown. The latter is looked for in two million numbers at most since these were measured:
-`gated_deltanet` at 1,1024,8,128 takes three quarters of the time that it took then.
+The split: reading the files / truth / draws, of our own tile program and of the model / judging, with what the case could have shown. The latter is looked for in two million numbers at most: with 8 heads of 128
+at 2048 tokens, where it is one head, `gated_deltanet` took 0.86 and `kda` 1.33 times the estimate.
 
 | mechanism | 1,1024,4,64 | 1,2048,8,128 | 2,4096,8,128 | `--sample 1` | read / truth / draws / judge |
 |---|---|---|---|---|---|

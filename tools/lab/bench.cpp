@@ -310,7 +310,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
       const Shape shape{1, tokens, options.heads, 0, options.dim, options.dim, 0};
       const CheckMeasured cost = measure_check(*room, shape, !options.forward, options.threads);
       const auto known = check_estimate(room->name, shape, !options.forward, static_cast<std::size_t>(cost.numbers));
-      all.push_back({room, shape, cost, known ? known->seconds * machine_factor() : 0});
+      all.push_back({room, shape, cost, known ? known->of(1) * machine_factor() : 0});
     }
     progress.step(std::string(room->name));
   }

@@ -189,11 +189,11 @@ double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& c
   const double share = of_rows * judged / parts;
   const bool can_sample = !file.parts && !file.has_arguments();
   constexpr double slowest = 4;  // machines
-  if (on_cores(cost->seconds, threads) * share * slowest >= worth_a_word) {
+  if (on_cores(cost->of(share), threads) * slowest >= worth_a_word) {
     const double factor = machine_factor();
-    cost->seconds *= factor, cost->draws *= factor;
+    cost->seconds *= factor, cost->faults *= factor, cost->draws *= factor;
   }
-  if (on_cores(cost->seconds, threads) * share >= worth_a_word && of_rows >= 1)
+  if (on_cores(cost->of(share), threads) >= worth_a_word && of_rows >= 1)
     console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
   return cost->draws * share / threads;
 }

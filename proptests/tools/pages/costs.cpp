@@ -33,7 +33,7 @@ TEST(Costs, are_known_of_every_room) {
 TEST(Costs, are_estimated) {
   const Shape shape{1, 256, 4, 0, 64, 64, 0};
   const auto seconds = [&](Shape other, bool gradients) {
-    return check_estimate("gated_deltanet", other, gradients, 1000).value().seconds;
+    return check_estimate("gated_deltanet", other, gradients, 1000).value().of(1);
   };
   Shape longer = shape, wider = shape, narrower = shape, more = shape;
   longer.seq_len *= 2, wider.key_dim = wider.value_dim = 128, more.batch = 3;
