@@ -72,7 +72,7 @@ struct Choice {
 enum class Range { positive, not_negative, not_positive, log_decay };
 
 struct Plan {
-  explicit Plan(language::Program program) : mechanism(std::move(program)) {}
+  explicit Plan(const language::Program& program) : mechanism(program) {}
 
   language::Mechanism mechanism;
   Params params;                                                   ///< of the program

@@ -22,7 +22,8 @@ namespace {
 /// Where windows of three to an octave lie, up to `last`.
 std::vector<double> positions(double last) {
   std::vector<double> list;
-  for (double t = 73; t < last; t *= 1.26) list.push_back(t);
+  double t = 73;
+  while (t < last) list.push_back(t), t *= 1.26;
   return list;
 }
 

@@ -14,8 +14,8 @@ class DeltaBlockBack : public DeltaBlock<W> {
       : DeltaBlock<W>(arguments, block, columns, close), block_(block), of_q_(close + all()) {
     const std::size_t sums = x.keys * W * column_sums;
     of_k_ = of_q_ + sums, of_channel_ = of_k_ + sums;
-    adjoint_ = work + block_close(x.keys, W);
-    firsts_ = adjoint_ + all();
+    adjoint_ = work + block_close(x.keys, W);  // NOLINT(cppcoreguidelines-prefer-member-initializer): in order of place
+    firsts_ = adjoint_ + all();                // NOLINT(cppcoreguidelines-prefer-member-initializer)
     const std::size_t segments = (x.steps + x.length - 1) / x.length, n = x.length;
     trace_.state = firsts_ + segments * (all() + block_columns);
     trace_.error = trace_.state + (n + 1) * all();
