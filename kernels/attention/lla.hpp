@@ -256,7 +256,7 @@ struct LlaSolve {
     auto all = b.partial("all"_s, Shape<BM>{});
     sums_over_keys(b, s, a, keys, rows, along_centre, AP, bend, all);
     const auto sum_along = all.total();
-    auto along_mean = along_centre;
+    auto along_mean = along_centre;  // NOLINT(performance-unnecessary-copy-initialization): another where Raw
     if constexpr (Raw) {
       const Real often = b.planted("mean_already_centred"_s, Real{1}, Real{3});
       const auto beyond = [=](auto mean, auto to) { return mean - often * to; };

@@ -37,7 +37,7 @@ typename Device::Values unit_masses(const Device& device, int heads, int rows) {
 /// Sums and, where they are `Divided`, the mass: a second set of sums, with the weights of the values in the first of
 /// its value columns.
 template <class Tiles, bool Decays, bool Divided, class Device>
-struct NormalizedPlan {
+struct NormalizedPlan {  // NOLINT(cppcoreguidelines-special-member-functions): references assign nothing
   using B = typename Tiles::Executor;
   using Values = typename Device::Values;
   using Sums = SumsPlan<Tiles, Decays, Divided, Device>;
