@@ -20,7 +20,7 @@ struct MaskFault {
 };
 
 /// Faults are planted in as many heads of a case as have so many numbers of its answer, in one at least. The others
-/// stay exact: what shows in some heads shows in all.
+/// stay exact: what only all heads together would show counts as hidden.
 inline constexpr std::size_t most_numbers_with_faults = std::size_t{1} << 21;
 
 struct Detectability {
