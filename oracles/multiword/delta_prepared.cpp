@@ -211,7 +211,7 @@ BackwardBounds backward_bounds(const DeltaProblem& x, const Prepared& y) {
     b.of_decay_total.push_back((s.exp_error + c.multiply * s.most) * safety * safety);
   }
   const std::size_t parts = delta_parts(y.words), terms = (x.keys + parts - 1) / parts;
-  const auto chunks = static_cast<double>((terms + 127) / 128);
+  const auto chunks = static_cast<double>((terms + 127) / 128);  // NOLINT(bugprone-integer-division): upwards
   // Up to eight columns in each of eight sums, one after the other.
   b.sum_error = (c.run_words + column_sums * c.add) * safety * safety;
   b.dot_error = (c.chunk_words * chunks + (static_cast<double>(parts - 1) + 2 * column_sums) * c.add) * safety * safety;

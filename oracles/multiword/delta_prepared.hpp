@@ -24,6 +24,7 @@ struct Prepared {
   }
 };
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): x and y where they are defined
 /// Columns in multiples of the vector's and of `group`. Throws InputError as delta_forward does.
 Prepared prepare(const DeltaProblem& problem, const Effort& effort, std::size_t group = 1);
 
@@ -52,5 +53,6 @@ BackwardBounds backward_bounds(const DeltaProblem& problem, const Prepared& prep
 /// `slab` of steps [first, first + count), but for what it reads and writes of the state.
 DeltaSlab slab_of(const DeltaProblem& problem, const Prepared& prepared, std::size_t slab, std::size_t first,
                   std::size_t count);
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 }  // namespace assay::words

@@ -24,6 +24,7 @@ const std::vector<assay::hostile::Door>& all_doors() {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming,readability-non-const-parameter): as libFuzzer declares them
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   if (*argc != 3 || std::string_view((*argv)[1]) != "--seeds") return 0;
   const std::filesystem::path folder = (*argv)[2];
@@ -44,3 +45,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+// NOLINTEND(readability-identifier-naming,readability-non-const-parameter)

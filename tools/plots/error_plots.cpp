@@ -25,9 +25,10 @@ std::string style_of(double z) { return fmt::format("h{}", colour_of(z)); }
 /// The colours side by side, `width` in all, with the bounds between them.
 void draw_key(Plot& plot, double x, double y, double width) {
   const double one = width / static_cast<double>(colour_bounds.size() + 1);
-  for (std::size_t i = 0; i <= colour_bounds.size(); ++i, x += one) {
+  for (std::size_t i = 0; i <= colour_bounds.size(); ++i) {
     plot.rect(x, y, one, 10, fmt::format("h{}", i));
     if (i > 0) plot.words(x, y + 22, fmt::format("{:g}{}", colour_bounds[i - 1], i == 1 ? " sigma" : ""), {}, "middle");
+    x += one;
   }
 }
 
@@ -240,8 +241,8 @@ Plot histogram(const ReportRow& row, const Errors& errors) {
                 i == bins ? "wrong" : "bar", text(counts[i], " elements"));
   }
   std::vector<std::pair<double, double>> normal;
-  for (double z = 0; z < furthest; z += 0.1) {
-    const double share = std::sqrt(2 / 3.14159265358979324) * std::exp(-z * z / 2),
+  for (int tenth = 0; tenth < 10 * furthest; ++tenth) {
+    const double z = 0.1 * tenth, share = std::sqrt(2 / 3.14159265358979324) * std::exp(-z * z / 2),
                  count = total * share * furthest / bins;
     if (count > y.low) normal.emplace_back(x.at(z), y.at(count));
   }

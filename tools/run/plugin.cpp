@@ -128,7 +128,7 @@ const char* run_on_device(const assay_plugin_description& plugin, const assay_pr
     problem.outputs[i].dtype = outputs[i].dtype;
   }
   // As they are now: PluginProcess::run() compares.
-  for (std::size_t i = 0; i < inputs.size(); ++i)
+  for (std::size_t i = 0; i < inputs.size(); ++i)  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     device.copy_to_host(const_cast<void*>(problem.inputs[i].data), inputs[i].data, size_of(inputs[i]));
   return nullptr;
 }
@@ -165,8 +165,8 @@ int call_plugin(const std::string& path, const assay_problem& problem, const std
 /// Where what is shared lies: a message, what the plugin sees of its outputs, and every tensor with its padding.
 class Layout {
  public:
-  explicit Layout(const PluginCall& call) : outputs_(sizeof(Message)) {
-    size_ = outputs_ + call.outputs.size() * sizeof(assay_output);
+  explicit Layout(const PluginCall& call)
+      : outputs_(sizeof(Message)), size_(outputs_ + call.outputs.size() * sizeof(assay_output)) {
     for (const auto& [name, tensor] : call.inputs) inputs_at_.push_back(place(tensor.bytes.size()));
     for (const auto& [name, shape] : call.outputs) outputs_at_.push_back(place(count_of(shape) * sizeof(double)));
   }
@@ -183,7 +183,7 @@ class Layout {
     return start + padding;
   }
 
-  std::size_t outputs_, size_ = 0;
+  std::size_t outputs_, size_;
   std::vector<std::size_t> inputs_at_, outputs_at_;
 };
 

@@ -151,7 +151,7 @@ ASSAY_FUNCTION void with_error(DeltaError error, F&& f) {
   switch (error) {
     case DeltaError::none:
       return f.template operator()<Decay, DeltaError::none>();
-    case DeltaError::undecayed:
+    case DeltaError::undecayed:  // NOLINT(bugprone-branch-clone): the same without decay
       return f.template operator()<Decay, other>();
     case DeltaError::decayed:
       return f.template operator()<Decay, decayed>();

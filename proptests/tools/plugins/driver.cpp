@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "proptests/tools/plugins/far_memory.hpp"
 
@@ -17,10 +18,13 @@ int result(const char* function) {
   return failing != nullptr && std::strcmp(failing, function) == 0 ? 2 : 0;
 }
 
-void* host(std::uint64_t device) { return host_address(reinterpret_cast<void*>(static_cast<std::uintptr_t>(device))); }
+void* host(std::uint64_t device) {
+  return host_address(reinterpret_cast<void*>(device));  // NOLINT(performance-no-int-to-ptr)
+}
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): names of the driver
 extern "C" {
 int cuGetErrorName(int error, const char** name) {
   *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_CONTEXT";
@@ -41,7 +45,7 @@ int cuCtxSetCurrent(void* current) {
 }
 int cuMemAlloc_v2(std::uint64_t* device, std::size_t size) {
   if (!is_current) return 201;
-  *device = reinterpret_cast<std::uintptr_t>(std::malloc(size)) ^ far_away;
+  *device = reinterpret_cast<std::uintptr_t>(::operator new(size)) ^ far_away;
   return result("cuMemAlloc_v2");
 }
 int cuMemsetD8_v2(std::uint64_t device, unsigned char value, std::size_t size) {
@@ -58,3 +62,4 @@ int cuMemcpyDtoH_v2(void* to, std::uint64_t device, std::size_t size) {
 }
 int cuCtxSynchronize() { return result("cuCtxSynchronize"); }
 }
+// NOLINTEND(readability-identifier-naming)

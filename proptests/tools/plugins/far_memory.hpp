@@ -6,5 +6,6 @@
 inline constexpr std::uint64_t far_away = std::uint64_t{1} << 62;
 
 inline void* host_address(const void* device) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(device) ^ far_away);
 }

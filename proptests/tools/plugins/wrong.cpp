@@ -8,8 +8,8 @@
 
 #include "tools/plugin/assay_plugin.h"
 
-#define assay_plugin healthy_plugin
-#include "tools/plugin/deltanet.cpp"
+#define assay_plugin healthy_plugin   // NOLINT(readability-identifier-naming)
+#include "tools/plugin/deltanet.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef assay_plugin
 
 namespace {
@@ -28,6 +28,7 @@ bool knows_the_answer(const float* o, int64_t count) {
   while (maps != nullptr && !found && std::fgets(line.data(), line.size(), maps) != nullptr) {
     std::size_t first = 0, last = 0;
     std::array<char, 8> mode{};
+    // NOLINTNEXTLINE(cert-err34-c): addresses of this process fit
     if (std::sscanf(line.data(), "%zx-%zx %7s", &first, &last, mode.data()) != 3 ||
         std::strcmp(mode.data(), "rw-p") != 0)
       continue;
@@ -37,6 +38,7 @@ bool knows_the_answer(const float* o, int64_t count) {
         found = true;
         for (int64_t i = 0; i < count && found; ++i) {
           double x = 0;
+          // NOLINTNEXTLINE(performance-no-int-to-ptr)
           std::memcpy(&x, reinterpret_cast<const void*>(at + step * static_cast<std::size_t>(i)), sizeof x);
           found = std::fabs(x - o[i]) <= 0.01F * std::fabs(o[i]) && o[i] != 0;
         }
@@ -47,9 +49,9 @@ bool knows_the_answer(const float* o, int64_t count) {
 }
 
 const char* run_wrong(const assay_problem* problem) {
-  const assay_input* k = input(*problem, "k");
-  if (k != nullptr && k->extents[3] < 4) return "takes 4 key channels or more";
   if (const char* error = run(problem)) return error;
+  const assay_input* k = input(*problem, "k");
+  if (k->extents[3] < 4) return "takes 4 key channels or more";
   const int64_t* v = input(*problem, "v")->extents;
   const int64_t B = v[0], T = v[1], row = v[2] * v[3];
   float* o = output(*problem, "o");
