@@ -207,7 +207,7 @@ void share_heads(const CaseSpec& spec, Problem& problem) {
 class ProgramRoom final : public Room {
  public:
   /// Without the digest in `named`, or with that of the program. Throws InputError if it is another one's.
-  ProgramRoom(std::string named, Program program);
+  ProgramRoom(std::string named, const Program& program);
 
   const Mechanism& mechanism() const { return mechanism_; }
   std::vector<RoomFacts::Ranked> inputs() const override { return inputs_; }
@@ -244,11 +244,8 @@ class ProgramRoom final : public Room {
   std::vector<RoomFacts::Ranked> inputs_, outputs_;
 };
 
-ProgramRoom::ProgramRoom(std::string named, Program program)
-    : Room({}, {}, {}),
-      name_(std::move(named)),
-      summary_("the program " + program.name),
-      mechanism_(std::move(program)) {
+ProgramRoom::ProgramRoom(std::string named, const Program& program)
+    : Room({}, {}, {}), name_(std::move(named)), summary_("the program " + program.name), mechanism_(program) {
   name = name_, summary = summary_;
   const std::size_t length = program_path(name);
   const std::string digest = length < name.size() ? mechanism_.program.digest() : "";
@@ -351,9 +348,8 @@ const Mechanism& program_of(const Room& room) {
   return static_cast<const ProgramRoom&>(room).mechanism();
 }
 
-std::unique_ptr<const Room> room_of(Program program) {
-  std::string name = program.name + ".json";
-  return std::make_unique<const ProgramRoom>(std::move(name), std::move(program));
+std::unique_ptr<const Room> room_of(const Program& program) {
+  return std::make_unique<const ProgramRoom>(program.name + ".json", program);
 }
 
 Answer answer_in_doubles(const Mechanism& mechanism, const Problem& problem) {

@@ -30,7 +30,7 @@ std::shared_ptr<const Mechanism> find_mechanism(std::string_view name);
 /// The program of a room which is one. Throws InputError if it is none.
 const Mechanism& program_of(const Room& room);
 /// A room of a program that is in no file; its name is that of a file, for cases of it.
-std::unique_ptr<const Room> room_of(Program program);
+std::unique_ptr<const Room> room_of(const Program& program);
 /// The program of a segment's settings, kept as long as the trajectory lives.
 using ProgramOf = std::function<const Mechanism&(const Problem& segment)>;
 /// As Room::trajectory.

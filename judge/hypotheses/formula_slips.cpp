@@ -215,8 +215,8 @@ std::vector<Program> programs_of(const Room& room) {
 
 std::vector<Convention> formula_slips(const Scene& scene, Pass pass) {
   std::vector<Convention> list;
-  for (Program& program : programs_of(*scene.room)) {
-    const Mechanism mechanism(std::move(program));
+  for (const Program& program : programs_of(*scene.room)) {
+    const Mechanism mechanism(program);
     if (answers_as_room(mechanism, scene)) add_formulas(list, mechanism, scene, pass, answer_of_program);
   }
   return list;

@@ -65,7 +65,7 @@ std::shared_ptr<const language::Mechanism> formula_of(std::string_view mechanism
 std::vector<WrongFormula> wrong_formulas(const language::Mechanism& right, bool gradients) {
   std::vector<WrongFormula> list;
   for (language::Mutant& mutant : language::mutants_of(right.program))
-    list.push_back({std::move(mutant.what), language::Mechanism(std::move(mutant.program))});
+    list.push_back({std::move(mutant.what), language::Mechanism(mutant.program)});
   if (!gradients) return list;
   for (language::Mutant& mutant : language::mutants_of(right.gradient))
     list.push_back({"gradient " + mutant.what, language::Mechanism(right.program, std::move(mutant.program))});

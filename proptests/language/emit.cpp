@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -221,7 +222,7 @@ std::size_t count_of_other_bits(const std::vector<std::vector<double>>& outputs,
     require(outputs[r].size() == expected.size(), name, ": another shape");
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double right = number_of(expected[i]);
-      if (std::memcmp(&outputs[r][i], &right, sizeof(double)) == 0) continue;
+      if (std::bit_cast<std::uint64_t>(outputs[r][i]) == std::bit_cast<std::uint64_t>(right)) continue;
       if (others++ == 0) first = fmt::format("{} [{}]: {} for {}", name, i, outputs[r][i], right);
     }
   }
