@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -17,6 +16,7 @@
 #include "kernels/core/scaled_operands.hpp"
 #include "kernels/host/host_launch.hpp"
 #include "oracles/scalars/precise.hpp"
+#include "proptests/core/bits.hpp"
 #include "reference/core/rounding.hpp"
 
 namespace assay {
@@ -110,12 +110,8 @@ TEST(AttentionKernels, EmptyRowsAreZeroInEveryPrecision) {
 }
 
 bool same_bits(const Arrays& a, const Arrays& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && x.second.shape == y.second.shape &&
-           std::equal(
-               x.second.data.begin(), x.second.data.end(), y.second.data.begin(), y.second.data.end(),
-               [](double l, double r) { return std::bit_cast<std::uint64_t>(l) == std::bit_cast<std::uint64_t>(r); });
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && same_bits(x.second, y.second); });
 }
 TEST(AttentionKernels, ParallaxWithoutAProbeIsSoftmaxAttentionBitForBit) {
   AttentionCase c{4, 2, 14, 90, 24, 40, true, 50};

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <ostream>
 #include <span>
@@ -17,6 +16,7 @@
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/pack.hpp"
+#include "proptests/core/bits.hpp"
 #include "proptests/core/generators.hpp"
 #include "proptests/laws/laws.hpp"
 
@@ -81,13 +81,6 @@ rc::Gen<Batch> batches(const laws::Subject& s) {
     batch.lengths = *rc::gen::container<std::vector<int>>(*rc::gen::inRange(2, 5), length);
     return batch;
   });
-}
-
-bool same_bits(const Array& a, const Array& b) {
-  const auto equal = [](double x, double y) {
-    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
-  };
-  return a.shape == b.shape && std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end(), equal);
 }
 
 /// Where the answers differ from those of the sequences alone, or "".

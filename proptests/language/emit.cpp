@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -26,6 +25,7 @@
 #include "language/answers/answer.hpp"
 #include "language/program/gradient.hpp"
 #include "oracles/scalars/emulated.hpp"
+#include "proptests/core/bits.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/language/random_problem.hpp"
@@ -222,7 +222,7 @@ std::size_t count_of_other_bits(const std::vector<std::vector<double>>& outputs,
     require(outputs[r].size() == expected.size(), name, ": another shape");
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double right = number_of(expected[i]);
-      if (std::bit_cast<std::uint64_t>(outputs[r][i]) == std::bit_cast<std::uint64_t>(right)) continue;
+      if (same_bits(outputs[r][i], right)) continue;
       if (others++ == 0) first = fmt::format("{} [{}]: {} for {}", name, i, outputs[r][i], right);
     }
   }
