@@ -92,14 +92,11 @@ struct parallax {
       const Row<S> row = row_of(options, in, i);
       for (int x = 0; x < V; ++x) out.o(i, x) = row.mean_v[static_cast<std::size_t>(x)];
       std::vector<S> centred(row.mean_v.size());
-      S left = S(0);
       for (int j = row.first; j < row.last; ++j) {
-        const S tilt = row.t(j) - row.mean_t, tilted = row.p(j) * tilt;
+        const S tilted = row.p(j) * (row.t(j) - row.mean_t);
         for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.v(j, static_cast<int>(x)) - row.mean_v[x];
         subtract_scaled(line(out.o, i), tilted, line(centred));
-        left -= tilted;
       }
-      add_left_over(line(out.o, i), left, line(row.mean_v));
     }
     return out;
   }
@@ -115,49 +112,6 @@ struct parallax {
       for (int x = 0; x < V; ++x) c.mean_v(i, x) = row.mean_v[static_cast<std::size_t>(x)];
     }
     return c;
-  }
-
-  /// With a_ij = g_i.v_j, tau_i = g_i.o_i, b_i = g_i.vbar_i (spec section 2, "Gradients"):
-  ///   D_ij = p_ij [a_ij - tau_i + (tbar_i - t_ij)(a_ij - b_i)] / h,  E_ij = -p_ij (a_ij - b_i)
-  ///   dq_i = sum_j D_ij k_j,  drho_i = sum_j E_ij k_j,  dk_j = sum_i D_ij q_i + E_ij rho_i
-  ///   dv_j = sum_i p_ij (1 + tbar_i - t_ij) g_i,  dh = -sum_ij D_ij s_ij
-  /// The rows of D and E sum to zero, so k_j - kbar_i stands in for k_j in dq and drho, and s_ij - m_i for s_ij in dh:
-  /// less cancels.
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int n = in.q.size(0);
-    const S h = in.bandwidth();
-    Inputs<S> d{{},
-                Tensor<S, 2>(in.q.extent),
-                Tensor<S, 2>(in.k.extent),
-                Tensor<S, 2>(in.v.extent),
-                Tensor<S, 2>(in.rho.extent)};
-    const Outputs<S> out = forward(options, in);
-    for (int i = 0; i < n; ++i) {
-      const Row<S> row = row_of(options, in, i);
-      const Line<const S> g = line(cotangent.o, i);
-      const S tau = dot(g, line(out.o, i)), b = dot(g, line(row.mean_v));
-      std::vector<S> centred(row.mean_k.size());
-      S left_of_D = S(0), left_of_E = S(0);
-      for (int j = row.first; j < row.last; ++j) {
-        const S a = dot(g, line(in.v, j));
-        const S p = row.p(j), tilt = row.mean_t - row.t(j);
-        const S along = tilt * (a - b), D = p * (a - tau + along) / h;
-        const S E = -p * (a - b);
-        for (std::size_t x = 0; x < centred.size(); ++x) centred[x] = in.k(j, static_cast<int>(x)) - row.mean_k[x];
-        add_scaled(line(d.q, i), D, line(centred));
-        add_scaled(line(d.rho, i), E, line(centred));
-        add_scaled(line(d.k, j), D, line(in.q, i));
-        add_scaled(line(d.k, j), E, line(in.rho, i));
-        add_scaled(line(d.v, j), S(p * (S(1) + tilt)), g);
-        d.bandwidth() -= D * (row.s(j) - row.centre());
-        left_of_D += D, left_of_E += E;
-      }
-      add_left_over(line(d.q, i), left_of_D, line(row.mean_k));
-      add_left_over(line(d.rho, i), left_of_E, line(row.mean_k));
-      row.add_left_over(d.bandwidth(), S(-left_of_D));
-    }
-    return d;
   }
 };
 

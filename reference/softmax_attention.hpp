@@ -72,32 +72,6 @@ struct softmax_attention {
     }
     return c;
   }
-
-  /// D_ij = p_ij (g_i.v_j - g_i.o_i) / h;  dq_i = sum_j D_ij k_j,  dk_j = sum_i D_ij q_i,  dh = -sum_ij D_ij s_ij,
-  /// dv_j = sum_i p_ij g_i. The rows of D sum to zero, so s_ij - m_i stands in for s_ij: less cancels.
-  template <class S>
-  static Inputs<S> backward(const Options& options, const Inputs<S>& in, const Outputs<S>& cotangent) {
-    const int n = in.q.size(0);
-    const S h = in.bandwidth();
-    Inputs<S> d{{}, Tensor<S, 2>(in.q.extent), Tensor<S, 2>(in.k.extent), Tensor<S, 2>(in.v.extent)};
-    const Outputs<S> out = forward(options, in);
-    for (int i = 0; i < n; ++i) {
-      const VisibleRow<S> row = visible_row(options, in.q, in.k, h, i);
-      const S tau = dot(line(cotangent.o, i), line(out.o, i));
-      S left = S(0);
-      for (int j = row.first; j < row.last; ++j) {
-        const S a = dot(line(cotangent.o, i), line(in.v, j));
-        const S p = row.p(j), D = p * (a - tau) / h;
-        add_scaled(line(d.q, i), D, line(in.k, j));
-        add_scaled(line(d.k, j), D, line(in.q, i));
-        add_scaled(line(d.v, j), p, line(cotangent.o, i));
-        d.bandwidth() -= D * (row.s(j) - row.centre());
-        left -= D;
-      }
-      row.add_left_over(d.bandwidth(), left);
-    }
-    return d;
-  }
 };
 
 }  // namespace assay

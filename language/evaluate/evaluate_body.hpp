@@ -10,7 +10,9 @@
 
 #include "language/evaluate/evaluate.hpp"
 #include "language/evaluate/functions.hpp"
+#include "language/evaluate/in_tiles.hpp"
 #include "language/evaluate/joint_errors.hpp"
+#include "language/evaluate/products.hpp"
 #include "language/evaluate/side_by_side.hpp"
 #include "language/evaluate/site_rounding.hpp"
 #include "language/evaluate/solve.hpp"
@@ -25,17 +27,6 @@ namespace detail {
 /// A list that is short as a rule: it asks for no memory then.
 template <class T, std::size_t N = 4>
 using Few = boost::container::small_vector<T, N>;
-
-/// One index of a contraction: its length, and its steps in the operands and the result; 0 where it does not occur.
-struct Index {
-  int length = 0;
-  std::ptrdiff_t left = 0, right = 0, result = 0;
-  bool in_left = false, in_right = false, in_result = false;
-
-  bool is_summed() const { return !in_result; }
-  /// In the result and one operand.
-  bool is_free() const { return in_result && in_left != in_right; }
-};
 
 /// The indices of a contraction, outer ones first. The last one is for the inner loop.
 template <class S>
@@ -91,6 +82,7 @@ class Interpreter {
     if (token_ < 0) top_ = &block;
     const ScoreMasks& masks = masks_for(block);
     const std::map<int, Seen> seen = masks.any ? seen_by(block, masks, values, known) : std::map<int, Seen>();
+    const std::vector<char>& counted = counted_in(block);
     for (std::size_t n = 0; n < block.nodes.size(); ++n) {
       const Node& node = block.nodes[n];
       const std::size_t v = block.params.size() + n;
@@ -101,6 +93,8 @@ class Interpreter {
         const Operands operands = operands_of(block, n, values, mine);
         const Mine* const others = std::exchange(mine_, &mine);
         go_to(static_cast<int>(v));
+        std::optional<PerturbedArithmetic::Pause> exactly;
+        if (!counted.empty() && counted[v] != 0) exactly.emplace();
         values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
@@ -164,12 +158,11 @@ class Interpreter {
 
   /// The value v of a block.
   V value_at(const Node& node, int v, const Operands& a, const ScoreMasks& masks, const std::map<int, Seen>& seen) {
-    if constexpr (Several<S>) {
+    if constexpr (Several<S>)
       if (varies(node)) return by_group(node, v, a);
-      if (masks.any)
-        if (const auto range = seen.find(masks.mask[static_cast<std::size_t>(v)]); range != seen.end())
-          return restricted(node, a, range->second);
-    }
+    if (masks.any)
+      if (const auto range = seen.find(masks.mask[static_cast<std::size_t>(v)]); range != seen.end())
+        return restricted(node, a, range->second);
     return value_of(node, a);
   }
 
@@ -397,11 +390,12 @@ class Interpreter {
   }
 
   /// Whether both are states where those are stored: matrices of which no axis repeats the same numbers.
-  static bool are_stored_states([[maybe_unused]] const Operands& a) {
+  bool are_stored_states([[maybe_unused]] const Operands& a) const {
+    const int matrix = in_tiles_ ? 2 : 1;
     if constexpr (requires { S::stores_states(); })
-      return S::stores_states() && std::ranges::all_of(a, [](const V* x) {
+      return S::stores_states() && std::ranges::all_of(a, [matrix](const V* x) {
                const auto& steps = x->layout.step;
-               return x->layout.rank > 1 && std::count(steps.begin(), steps.begin() + x->layout.rank, 0) == 0;
+               return x->layout.rank > matrix && std::count(steps.begin(), steps.begin() + x->layout.rank, 0) == 0;
              });
     return false;
   }
@@ -602,11 +596,17 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
+  /// What does not err in a draw, of the block's values; nothing elsewhere.
+  const std::vector<char>& counted_in(const Block& block) {
+    if (const auto found = counted_.find(&block); found != counted_.end()) return found->second;
+    return counted_.emplace(&block, draw_of<S>() == nullptr ? std::vector<char>() : counted_by(block)).first->second;
+  }
+
   // ---- what a mask leaves out
 
   const ScoreMasks& masks_for(const Block& block) {
     if (const auto found = masks_.find(&block); found != masks_.end()) return found->second;
-    return masks_.emplace(&block, Several<S> ? masks_of(block) : ScoreMasks()).first->second;
+    return masks_.emplace(&block, Several<S> || in_tiles_ ? masks_of(block) : ScoreMasks()).first->second;
   }
 
   /// Computes what masks are made of, before anything else, and says what they let see.
@@ -631,7 +631,7 @@ class Interpreter {
       for (const V& one : each)
         walk<1>({&one.layout}, [&](std::size_t i, const auto& at) {
           if (one.truth(at[0]) == Truth::no) return;
-          const int here = static_cast<int>(i);
+          const int last = one.layout.rank - 1, here = static_cast<int>(i) % one.layout.length[Strides::at(last)];
           range = {std::min(range.first, here), std::max(range.last, here + 1)};
         });
       seen.emplace(m, range);
@@ -639,12 +639,13 @@ class Interpreter {
     return seen;
   }
 
-  /// A contraction of which nothing beyond that range counts: zeros are there.
+  /// A contraction of which nothing beyond that range of its last axis counts: zeros are there.
   V restricted(const Node& node, const Operands& a, const Seen& seen) {
     const Contraction c = contraction_from(node.attributes.spec);
-    const bool left = c.left.find(c.result) != std::string::npos;
+    const char along = c.result.back();
+    const bool left = c.left.find(along) != std::string::npos;
     const V& whole = left ? *a[0] : *a[1];
-    const std::size_t axis = (left ? c.left : c.right).find(c.result);
+    const std::size_t axis = (left ? c.left : c.right).find(along);
     const int length = whole.layout.length[axis], first = std::min(seen.first, seen.last);
     if (node.is_added || (first == 0 && seen.last == length)) return value_of(node, a);
     Strides part = whole.layout;
@@ -652,17 +653,21 @@ class Interpreter {
     const V few = whole.viewed(part);
     // Where both operands have the axis, both are cut.
     V other = left ? *a[1] : *a[0];
-    const std::size_t again = (left ? c.right : c.left).find(c.result);
+    const std::size_t again = (left ? c.right : c.left).find(along);
     if (again != std::string::npos) {
       Strides cut = other.layout;
       cut.offset += cut.step[again] * first, cut.length[again] = seen.last - first;
       other = other.viewed(cut);
     }
     const V made = contract(node.attributes, left ? few : other, left ? other : few);
-    std::vector<S> out(static_cast<std::size_t>(length), S(0));
-    walk<1>({&made.layout},
-            [&](std::size_t i, const auto& at) { out[static_cast<std::size_t>(first) + i] = made.real(at[0]); });
-    return V::of(made.layout.without(0).with(0, length, 1), std::move(out));
+    Strides all = made.layout;
+    all.length[Strides::at(all.rank - 1)] = length;
+    std::vector<S> out(all.count(), S(0));
+    const auto few_of_line = static_cast<std::size_t>(seen.last - first), line = static_cast<std::size_t>(length);
+    walk<1>({&made.layout}, [&](std::size_t i, const auto& at) {
+      out[i / few_of_line * line + static_cast<std::size_t>(first) + i % few_of_line] = made.real(at[0]);
+    });
+    return V::of(all, std::move(out));
   }
 
   // ---- tokens side by side
@@ -793,25 +798,44 @@ class Interpreter {
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
     const auto [left, right] = both_read(a, b);
+    if constexpr (std::is_same_v<S, Emulated>)
+      if (in_tiles_) return multiplied(c, left, right, first);
     return contract<Holes::none>(c, left, right, first);
   }
 
-  template <Holes holes>
-  V contract(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
-    detail::Few<detail::Index> indices = detail::indices_of(c, a, b);
+  /// The shape of a contraction.
+  static Strides shape_of_contraction(const Contraction& c, const V& a, const V& b) {
     Strides shape;
     for (const char letter : c.result) {
       const std::size_t left = c.left.find(letter);
       const Strides& from = left != std::string::npos ? a.layout : b.layout;
       shape.length[Strides::at(shape.rank++)] = from.length[left != std::string::npos ? left : c.right.find(letter)];
     }
+    return shape;
+  }
+
+  /// A contraction of a draw, as products of matrices.
+  V multiplied(const Contraction& c, const V& a, const V& b, const V* first) {
+    const Strides shape = shape_of_contraction(c, a, b);
+    std::vector<S> out = first != nullptr ? numbers_taken(*first) : std::vector<S>(shape.count(), S(0));
+    const auto indices = detail::indices_of(c, a, b);
+    if (!out.empty())
+      add_products(indices, &a.reals->list[static_cast<std::size_t>(a.layout.offset)].value,
+                   &b.reals->list[static_cast<std::size_t>(b.layout.offset)].value, &out.front().value, *draw_of<S>());
+    return V::of(shape, std::move(out));
+  }
+
+  template <Holes holes>
+  V contract(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
+    detail::Few<Index> indices = detail::indices_of(c, a, b);
+    const Strides shape = shape_of_contraction(c, a, b);
     std::vector<S> out = first != nullptr ? numbers_taken(*first) : std::vector<S>(shape.count(), S(0));
     if (indices.empty()) indices.push_back({1, 0, 0, 0, false, false, false});
-    const detail::Index inner = indices.back();
+    const Index inner = indices.back();
     indices.pop_back();
     detail::Few<int> at(indices.size(), 0);
-    const bool nothing = inner.length == 0 || std::any_of(indices.begin(), indices.end(),
-                                                          [](const detail::Index& i) { return i.length == 0; });
+    const bool nothing =
+        inner.length == 0 || std::any_of(indices.begin(), indices.end(), [](const Index& i) { return i.length == 0; });
     std::ptrdiff_t left = a.layout.offset, right = b.layout.offset, to = 0;
     while (!nothing) {
       const V* const scaled = inner.is_free() ? (inner.in_left ? &a : &b) : nullptr;
@@ -820,7 +844,7 @@ class Interpreter {
         line<holes>(inner, &a.real(left), &b.real(right), out.data() + to);
       std::size_t r = indices.size();
       while (r > 0) {
-        const detail::Index& i = indices[--r];
+        const Index& i = indices[--r];
         left += i.left, right += i.right, to += i.result;
         if (++at[r] < i.length) break;
         left -= i.left * i.length, right -= i.right * i.length, to -= i.result * i.length;
@@ -844,7 +868,7 @@ class Interpreter {
 
   /// The innermost loop: a sum of products, or a line of them.
   template <Holes holes>
-  static void line(const detail::Index& i, const S* a, const S* b, S* to) {
+  static void line(const Index& i, const S* a, const S* b, S* to) {
     if constexpr (holes != Holes::none) {
       for (int n = 0; n < i.length; ++n) {
         S& sum = to[i.result * n];
@@ -987,8 +1011,8 @@ class Interpreter {
         for (int i = 0; i < length; ++i) to[first + n + static_cast<std::size_t>(i)] = line[by[0] * i];
       });
     }
-    void take(const V& row, int t) {
-      const std::size_t first = row.layout.count() * static_cast<std::size_t>(t);
+    void take(const V& row, int t, int tokens = 1) {
+      const std::size_t first = row.layout.count() / static_cast<std::size_t>(tokens) * static_cast<std::size_t>(t);
       if (row.reals) copy(row, row.reals->list, first, reals);
       if (row.integers) copy(row, *row.integers, first, integers);
       if (row.truths) copy(row, *row.truths, first, truths);
@@ -1214,6 +1238,42 @@ class Interpreter {
     return steps * groups;
   }
 
+  /// The step of a scan for many tokens at once, and how many of them that is.
+  struct TileStep {
+    std::shared_ptr<const Block> step;
+    int tokens = 0;
+  };
+  /// In draws alone: elsewhere an order of sums has been promised.
+  TileStep tile_step(const Reading& r) const {
+    if (draw_of<S>() == nullptr || token_ >= 0 || culprit_ != nullptr) return {};
+    const Attributes& scan = r.node.attributes;
+    TileStep tile{step_of_tile(*scan.body, scan.carry, scan.xs), 0};
+    if (tile.step) tile.tokens = tile_of(*tile.step, sizes_);
+    return tile;
+  }
+
+  /// All tokens of a scan in tiles of them, the last one with those that are left.
+  void go_in_tiles(const TileStep& tile, const Reading& r, std::vector<V>& state, std::vector<Rows>& rows) {
+    Sizes sizes = sizes_;
+    Interpreter one(sizes, nullptr);
+    one.in_tiles_ = true, one.place_.block = body_at(place_);
+    for (int first = 0; first < r.length(); first += tile.tokens) {
+      const int n = sizes[tokens_of_tile] = std::min(tile.tokens, r.length() - first);
+      one.token_ = first, one.place_.token = static_cast<std::uint32_t>(first);
+      std::vector<V> values = r.args;
+      std::move(state.begin(), state.end(), values.begin());
+      for (std::size_t i = 0; i < r.sequences.size(); ++i) {
+        Strides part = r.sequences[i].layout;
+        part.offset += part.step[0] * first, part.length[0] = n;
+        values[state.size() + i] = r.sequences[i].viewed(part);
+      }
+      std::vector<V> out = one.run(*tile.step, std::move(values));
+      for (std::size_t k = 0; k < rows.size(); ++k) rows[k].take(out[state.size() + k], first, n);
+      out.resize(state.size());
+      state = std::move(out);
+    }
+  }
+
   /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
   class Replay final : public LazyRows<S> {
    public:
@@ -1281,6 +1341,7 @@ class Interpreter {
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
     int done = 0;
+    if (const TileStep tile = tile_step(reading); tile.tokens > 0) go_in_tiles(tile, reading, state, rows), done = T;
     if constexpr (Several<S>) {
       try {
         if (!replay && goes_side_by_side(reading)) done = go_side_by_side(reading, state, rows);
@@ -1355,10 +1416,12 @@ class Interpreter {
   bool undefined_found_ = false;
   int token_ = -1;
   PerturbedArithmetic::Place place_;                         ///< of the value that is computed
+  bool in_tiles_ = false;                                    ///< the block is the step of a tile
   const Mine* mine_ = nullptr;                               ///< operands that are not read again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
   std::map<const Block*, ScoreMasks> masks_;
   std::map<const Block*, bool> adds_up_;
+  std::map<const Block*, std::vector<char>> counted_;
   Factors factors_;
   LaneGroups lanes_;
   std::map<int, std::vector<V>>* varying_ = nullptr;  ///< of a step: values that differ between groups of lanes

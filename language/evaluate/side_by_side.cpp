@@ -1,5 +1,8 @@
 #include "language/evaluate/side_by_side.hpp"
 
+#include <algorithm>
+
+#include "language/program/infer.hpp"
 #include "language/program/lists.hpp"
 
 namespace assay::language {
@@ -29,6 +32,12 @@ std::vector<int> zeros_of(const Block& body) {
   return zeros;
 }
 
+/// Whether a contraction has the same indices in both operands: a number of one of them meets one of the other.
+bool has_alike(const Node& node) {
+  const Contraction c = contraction_from(node.attributes.spec);
+  return c.left == c.right;
+}
+
 /// The mask outside of which operand i of node v counts for nothing; -1: it counts everywhere; `own`: of v itself.
 int mask_at(const Node& node, std::size_t i, const std::vector<int>& zeros, int own) {
   switch (node.op) {
@@ -40,7 +49,7 @@ int mask_at(const Node& node, std::size_t i, const std::vector<int>& zeros, int 
       return other >= 0 ? other : own;
     }
     case Op::contract:
-      return node.attributes.spec == "a,a->" ? zeros[index(node.args[1 - i])] : -1;
+      return has_alike(node) ? zeros[index(node.args[1 - i])] : -1;
     case Op::add:
     case Op::sub:
     case Op::neg:
@@ -88,7 +97,7 @@ ScoreMasks masks_of(const Block& body) {
   for (int v = values_of(body) - 1; v >= 0; --v) {
     int& m = mask[index(v)];
     const Node* node = body.node(v);
-    const bool row = node != nullptr && node->op == Op::contract && body.type(v).axes.size() == 1;
+    const bool row = node != nullptr && node->op == Op::contract && !body.type(v).axes.empty();
     if (!row || m < 0 || whole[index(m)] == 0 || body.type(m).axes != body.type(v).axes) m = -1;
     if (m >= 0) found.early[index(m)] = 1, found.any = true;
   }
@@ -96,6 +105,17 @@ ScoreMasks masks_of(const Block& body) {
     if (found.early[index(v)] != 0)
       for (const int a : body.node(v)->args) found.early[index(a)] = 1;
   return found;
+}
+
+std::vector<char> counted_by(const Block& body) {
+  std::vector<char> counted(index(values_of(body)), 0);
+  for (int v = 0; v < values_of(body); ++v) {
+    const Node* const node = body.node(v);
+    const bool all = node == nullptr ? body.type(v).kind != Kind::real
+                                     : std::ranges::all_of(node->args, [&](int a) { return counted[index(a)] != 0; });
+    counted[index(v)] = all && (node == nullptr || node->op != Op::scan) ? 1 : 0;
+  }
+  return counted;
 }
 
 bool adds_up(const Block& body, int carry) {

@@ -16,6 +16,10 @@ struct ScoreMasks {
 };
 ScoreMasks masks_of(const Block& body);
 
+/// Values that are made of written numbers, integers and truth values alone: in draws they do not err, since kernels
+/// count in integers.
+std::vector<char> counted_by(const Block& body);
+
 /// Whether the step of a scan, with so many states, only adds to them, what no state decides, so that tokens may go
 /// side by side.
 bool adds_up(const Block& body, int carry);

@@ -59,6 +59,25 @@ ASSAY_PER_MACHINE void rounded_add_scaled(double* __restrict y, double a, const 
   }
 }
 
+/// By how much a sum is off that rounds to a grid, of n products whose sum and sum of squares that are: the width of a
+/// uniform number. Every product and every partial sum rounds. The square of the k-th partial sum of n terms of mean m
+/// and variance v is (k m)^2 + k v, and over all k that is n^3 m^2 / 3 + n^2 v / 2.
+inline double width_of_sum(double sum, double squares, double n, double unit) {
+  const double partial = n / 3 * sum * sum + n / 2 * std::max(0.0, squares - sum * sum / n);
+  // (spacing / x)^2 in the mean over binades is 3 / (8 ln 2) in units of the spacing at 1.
+  return std::sqrt((squares + partial) * 0.5410106403333613) * unit;
+}
+
+/// y_i += sums_i, where these and their terms round to a grid.
+ASSAY_PER_MACHINE void add_rounded_sums(double* __restrict y, const double* __restrict sums,
+                                        const double* __restrict squares, const double* __restrict terms, int n,
+                                        std::uint32_t first, std::uint32_t second, std::uint32_t from, double unit) {
+  for (int i = 0; i < n; ++i) {
+    const double u = centred(first, second, from + static_cast<std::uint32_t>(i));
+    y[i] += sums[i] + u * width_of_sum(sums[i], squares[i], std::max(terms[i], 1.0), unit);
+  }
+}
+
 constexpr int lanes = 8;
 
 /// The sum of the products and that of their squares, in eight sums each, whatever the machine adds at once.
@@ -218,16 +237,23 @@ double PerturbedArithmetic::dot(double sum, const Strided& a, const Strided& b, 
   if (a.size == 0) return sum;
   const double* left = operand(a, first_);
   const Moments m = moments(left, operand(b, second_), a.size);
-  // Every product and every partial sum rounds. The square of the k-th partial sum of n terms of mean m and variance v
-  // is (k m)^2 + k v, and over all k that is n^3 m^2 / 3 + n^2 v / 2.
-  const double n = a.size;
-  const double partial = n / 3 * m.sum * m.sum + n / 2 * std::max(0.0, m.squares - m.sum * m.sum / n);
-  // (spacing / x)^2 in the mean over binades is 3 / (8 ln 2) in units of the spacing at 1.
-  const double width = std::sqrt((m.squares + partial) * 0.5410106403333613) * sum_grid_.unit;
+  const double width = width_of_sum(m.sum, m.squares, a.size, sum_grid_.unit);
   double total = sum + sign * (m.sum + uniform() * width);
   if (narrow_) total = one_rounding_off(total);
   if (is_placed_) at_element(element_ + 1);
   return total;
+}
+
+void PerturbedArithmetic::add_sums(double* y, const double* sums, const double* squares, const double* terms,
+                                   std::size_t n) {
+  const std::uint64_t first = element_;
+  const Key key = key_of_round();
+  add_rounded_sums(y, sums, squares, terms, static_cast<int>(n), key.first, key.second,
+                   static_cast<std::uint32_t>(first), sum_grid_.unit);
+  for (std::size_t i = 0; narrow_ && i < n; ++i) {
+    element_ = first + i, round_ = 1;
+    y[i] = one_rounding_off(y[i]);
+  }
 }
 
 void PerturbedArithmetic::add_scaled(double* y, std::ptrdiff_t step, double a, const Strided& x, double sign) {

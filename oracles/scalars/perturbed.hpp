@@ -49,6 +49,18 @@ class PerturbedArithmetic {
   PerturbedArithmetic& operator=(const PerturbedArithmetic&) = delete;
   ~PerturbedArithmetic();
 
+  /// While it lives, operations on this thread do not err.
+  class Pause {
+   public:
+    Pause() : before_(active) { active = nullptr; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause() { active = before_; }
+
+   private:
+    PerturbedArithmetic* before_;
+  };
+
   /// The one of this thread, or null.
   static PerturbedArithmetic* current() { return active; }
   States states() const { return states_; }
@@ -91,6 +103,9 @@ class PerturbedArithmetic {
   double exponential(double power);
   /// sum + sign a.b
   double dot(double sum, const Strided& a, const Strided& b, double sign);
+  /// y_i += sums_i, each of so many products that are not zero, whose squares add up to squares_i. The random numbers
+  /// are those of n elements of the place, from the one where it is.
+  void add_sums(double* y, const double* sums, const double* squares, const double* terms, std::size_t n);
   /// y_i += sign a x_i
   void add_scaled(double* y, std::ptrdiff_t step, double a, const Strided& x, double sign);
 

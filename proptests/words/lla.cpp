@@ -1,5 +1,5 @@
-// The engine of local linear attention, Parallax and softmax attention, on its way forward and back: bounds against the
-// reference rooms in 335 bits and against the next tier, the same bits everywhere, no proof where there is none.
+// The engine of local linear attention, Parallax and softmax attention, on its way forward and back: bounds against
+// reference and programs in 335 bits and against the next tier, the same bits everywhere, no proof where there is none.
 #include "oracles/multiword/lla/lla.hpp"
 
 #include <algorithm>
@@ -7,17 +7,20 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "language/evaluate/evaluate.hpp"
+#include "language/program/gradient.hpp"
 #include "oracles/multiword/parallel.hpp"
+#include "proptests/language/programs.hpp"
 #include "proptests/laws/property.hpp"
 #include "proptests/words/lla_cases.hpp"
 #include "reference/lla.hpp"
-#include "reference/parallax.hpp"
-#include "reference/softmax_attention.hpp"
 
 namespace assay::words {
 namespace {
@@ -42,38 +45,65 @@ Tensor<Mp100, 2> tensor(std::size_t rows, std::size_t columns, std::span<const d
   return t;
 }
 
-template <class Room>
-std::vector<std::vector<Mp100>> reference_in(const LlaProblem& x, const std::vector<double>& g) {
-  typename Room::Options options;
+/// o and all gradients by the reference of local linear attention.
+std::vector<std::vector<Mp100>> by_reference(const LlaProblem& x, const std::vector<double>& g) {
+  assay::lla::Options options;
   options.causal = x.causal, options.has_window = x.window > 0, options.window = static_cast<int>(x.window);
-  if constexpr (requires { options.lambda_mode; })
-    options.lambda_mode = x.mode == RidgeMode::mass  ? LlaOptions::LambdaMode::mass
-                          : x.mode == RidgeMode::max ? LlaOptions::LambdaMode::max
-                                                     : LlaOptions::LambdaMode::absolute;
-  typename Room::template Inputs<Mp100> in;
+  options.lambda_mode = x.mode == RidgeMode::mass  ? LlaOptions::LambdaMode::mass
+                        : x.mode == RidgeMode::max ? LlaOptions::LambdaMode::max
+                                                   : LlaOptions::LambdaMode::absolute;
+  assay::lla::Inputs<Mp100> in;
   in.bandwidth() = sqrt(Mp100(x.dim));
   in.q = tensor(x.queries, x.dim, x.q), in.k = tensor(x.keys, x.dim, x.k), in.v = tensor(x.keys, x.values, x.v);
-  if constexpr (requires { in.rho; }) in.rho = tensor(x.queries, x.dim, x.probe);
-  if constexpr (requires { in.lambda; }) {
-    const std::size_t rows = x.lambda.size() == 1 ? 1 : x.queries;
-    in.lambda = tensor(rows, x.lambda.size() / rows, x.lambda);
-  }
-  typename Room::template Outputs<Mp100> cotangent;
+  const std::size_t rows = x.lambda.size() == 1 ? 1 : x.queries;
+  in.lambda = tensor(rows, x.lambda.size() / rows, x.lambda);
+  assay::lla::Outputs<Mp100> cotangent;
   cotangent.o = tensor(x.queries, x.values, g);
-  const auto d = Room::backward(options, in, cotangent);
-  std::vector<std::vector<Mp100>> all{
-      Room::forward(options, in).o.data, d.q.data, d.k.data, d.v.data, d.bandwidth.data, {}, {}};
-  if constexpr (requires { d.lambda; }) all[5] = d.lambda.data;
-  if constexpr (requires { d.rho; }) all[6] = d.rho.data;
+  const auto d = assay::lla::backward(options, in, cotangent);
+  return {assay::lla::forward(options, in).o.data, d.q.data, d.k.data, d.v.data, d.bandwidth.data, d.lambda.data, {}};
+}
+
+/// The same by the program of a mechanism, and of its gradients.
+std::vector<std::vector<Mp100>> by_program(const std::string& name, const LlaProblem& x, const std::vector<double>& g) {
+  using language::Strides, language::Truth;
+  using V = language::Value<Mp100>;
+  const language::Program gradient = language::gradient_of(language::load_program(language::in_library(name)));
+  const auto length = [](std::size_t n) { return static_cast<int>(n); };
+  const language::Sizes sizes{
+      {"T", length(x.queries)}, {"S", length(x.keys)}, {"K", length(x.dim)}, {"V", length(x.values)}};
+  const auto reals = [&](const language::Type& type, std::span<const double> data) {
+    return V::of(shape_of(type, sizes), std::vector<Mp100>(data.begin(), data.end()));
+  };
+  const std::map<std::string, std::span<const double>> tensors{
+      {"q", x.q}, {"k", x.k}, {"v", x.v}, {"rho", x.probe}, {"d_o", g}};
+  std::vector<V> given;
+  for (const language::Input& input : gradient.inputs)
+    if (input.name == "bandwidth")
+      given.push_back(V::of(Strides{}, std::vector<Mp100>{sqrt(Mp100(x.dim))}));
+    else if (input.name == "causal")
+      given.push_back(V::of(Strides{}, std::vector<Truth>{x.causal ? Truth::yes : Truth::no}));
+    else if (input.name == "window")
+      given.push_back(V::of(Strides{}, std::vector<std::int64_t>{
+                                           static_cast<std::int64_t>(x.window > 0 ? x.window : x.queries + x.keys)}));
+    else
+      given.push_back(reals(input.type, tensors.at(input.name)));
+  const std::vector<V> results = language::evaluate<Mp100>(*gradient.body, std::move(given), sizes);
+  std::vector<std::vector<Mp100>> all;
+  for (const char* output : {"o", "d_q", "d_k", "d_v", "d_bandwidth", "d_lambda", "d_rho"}) {
+    const auto at = std::ranges::find(gradient.outputs, output);
+    all.push_back(at == gradient.outputs.end()
+                      ? std::vector<Mp100>()
+                      : results[static_cast<std::size_t>(at - gradient.outputs.begin())].in_rows());
+  }
   return all;
 }
 
-/// o and all gradients by the reference room, in the order of named().
+/// o and all gradients, in the order of named().
 std::vector<std::vector<Mp100>> reference(const LlaData& data) {
   const LlaProblem& x = data.problem;
-  return x.slope == Slope::solved  ? reference_in<assay::lla>(x, data.g)
-         : x.slope == Slope::given ? reference_in<parallax>(x, data.g)
-                                   : reference_in<softmax_attention>(x, data.g);
+  return x.slope == Slope::solved  ? by_reference(x, data.g)
+         : x.slope == Slope::given ? by_program("parallax", x, data.g)
+                                   : by_program("softmax_attention", x, data.g);
 }
 
 /// The error of the reference's own 335 bits. A solve may lose up to 100 of them; else terms are at most 2^20 here,

@@ -13,7 +13,7 @@ namespace {
 
 TEST(ModelPage, has_the_rows_that_are_measured) {
   CalibrateOptions options;
-  options.mechanisms = {"linear_attention"}, options.precisions = {Format::fp32, Format::bf16};
+  options.mechanisms = {"parallax"}, options.precisions = {Format::fp32, Format::bf16};
   options.seeds = 1, options.seed = 0;
   const ModelCalibration measured = calibrate_model(options, [](std::size_t, std::string_view) {});
   ASSERT_EQ(measured.rows.size(), 2U);
