@@ -9,7 +9,6 @@
 #include "reference/core/field.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/left_over.hpp"
 #include "reference/errors/lines.hpp"
 #include "reference/families/visible.hpp"
 

@@ -141,7 +141,7 @@ W2 exp(const W2& x) {
 // As above in doubles; `beyond` is what they leave out. In units of 2^-60, the node being in [1, 2]: p 0.5, which the
 // node doubles, the product of both 1, its sum with the node's low word 1, that word times p 0.5: 3.5, and rounding
 // beyond -+ `off` itself 1. Where all of [beyond - off, beyond + off] rounds to one double, so does the value of
-// exp(W2), which is 2^-104 from the truth. One number in 16 is not as clear.
+// exp(W2), which is 2^-104 from the truth. One number in 28 is not as clear.
 double exp_to_nearest(double x) {
   if (!(std::fabs(x) < 700)) return exp(W2(x)).hi;
   const int k = steps_in(x), j = k & 63;
@@ -151,7 +151,7 @@ double exp_to_nearest(double x) {
   const double p = r.hi + (low + r.hi * r.hi * polynomial(inverse_factorials, r.hi));
   const Node& node = nodes[static_cast<std::size_t>(j)];
   const double beyond = node.lo + node.hi * p, result = node.hi + beyond;
-  constexpr double off = 0x1p-57;
+  constexpr double off = 4.5 * 0x1p-60;
   if (node.hi + (beyond - off) != result || node.hi + (beyond + off) != result) return exp(W2(x)).hi;
   return result * std::bit_cast<double>(static_cast<std::uint64_t>((k - j) / 64 + 1023) << 52);
 }

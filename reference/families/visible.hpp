@@ -8,7 +8,6 @@
 #include "reference/core/field.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/erring.hpp"
 #include "reference/errors/follows_kernels.hpp"
 #include "reference/errors/lines.hpp"
 
@@ -82,14 +81,6 @@ struct VisibleRow : VisibleRange {
   S centre() const {
     if constexpr (follows_kernels<S>) return lse();
     return max;
-  }
-  /// sum_of_scores += left (c - centre), where weights that sum to zero have left `left`: nothing, but for a scalar
-  /// whose operations err. Kernels take scores about zero or about the lse; c is the one of these that is further away.
-  void add_left_over(S& sum_of_scores, const S& left) const {
-    if (!errs<S>() || first == last) return;
-    using std::abs, std::log;
-    const S lse_over_max = log(sum);
-    sum_of_scores += left * (abs(max) > lse_over_max ? max : S(-lse_over_max));
   }
 };
 
