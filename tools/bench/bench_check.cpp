@@ -53,14 +53,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point now_ = std::chrono::steady_clock::now();
 };
 
-/// The exact answer rounded once, without gradients of numbers that stand alone: few kernels have them, and chance says
-/// how many draws they ask for.
-Safetensors answer_to(const ProblemFile& file) {
+double nearest(const HiLo& x) { return x.hi; }
+double nearest(const Enclosed& x) { return x.value.hi; }
+
+/// An answer rounded once, without gradients of numbers that stand alone: few kernels have them, and chance says how
+/// many draws they ask for.
+template <class N>
+Safetensors file_of(const ProblemFile& file, const BasicAnswer<N>& answer) {
   TensorFile to;
-  const auto answer = file.room->values(file.problem, Tier::fp64);
-  const auto put = [&](const std::string& name, const BasicArray<HiLo>& array) {
+  const auto put = [&](const std::string& name, const BasicArray<N>& array) {
     Array values(array.shape);
-    std::transform(array.data.begin(), array.data.end(), values.data.begin(), [](const HiLo& x) { return x.hi; });
+    std::ranges::transform(array.data, values.data.begin(), [](const N& x) { return nearest(x); });
     to.put(name, std::move(values), answer_field(*file.room, name), file.batch, "BF16");
   };
   for (const auto& [name, array] : answer.outputs) put(name, array);
@@ -68,12 +71,16 @@ Safetensors answer_to(const ProblemFile& file) {
     if (answer_field(*file.room, "d_" + name).field.place != Field::Place::param) put("d_" + name, array);
   return std::move(to).finish({});
 }
+Safetensors answer_to(const ProblemFile& file, int threads) {
+  if (const auto answer = file.room->in_words(file.problem, {2, threads})) return file_of(file, *answer);
+  return file_of(file, file.room->values(file.problem, Tier::fp64));
+}
 
 CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
   CaseSpec spec{std::string(room.name), shape, Format::bf16, Style::normal, seed, room.variants().front()};
   spec.cotangents = gradients;
   const Safetensors problem = arguments::draw_case(spec, "bench");
-  const std::vector<std::uint8_t> answer = serialize(answer_to(read_problem(problem, "case"))),
+  const std::vector<std::uint8_t> answer = serialize(answer_to(read_problem(problem, "case"), threads)),
                                   posed = serialize(problem);
   CheckMeasured measured;
   for (const auto& [name, tensor] : problem.tensors)
