@@ -75,7 +75,7 @@ struct Packed {
   std::unique_ptr<double[]> numbers;  // NOLINT(modernize-avoid-c-arrays): not zeros first
   std::vector<double> terms;          ///< how many numbers of a line are not zero
 
-  Packed(const double* x, const Offsets& lines, const Offsets& sums, std::ptrdiff_t Offset::*of_sum)
+  Packed(const double* x, const Offsets& lines, std::span<const Offset> sums, std::ptrdiff_t Offset::*of_sum)
       : terms((lines.size() + width - 1) / width * width, 0.0) {
     numbers = std::make_unique_for_overwrite<double[]>(terms.size() * sums.size());  // NOLINT(modernize-avoid-c-arrays)
     double* to = numbers.get();
@@ -91,6 +91,21 @@ struct Packed {
     }
   }
 };
+
+/// The terms of a sum, without those at both ends that are zero in all lines of an operand: keys that a mask hides.
+std::span<const Offset> terms_of(const double* x, const Offsets& lines, const Offsets& sums,
+                                 std::ptrdiff_t Offset::*of_sum) {
+  std::size_t first = sums.size(), last = 0;
+  for (const Offset& line : lines) {
+    const auto is_zero = [&](std::size_t k) { return x[line.first + sums[k].*of_sum] == 0; };
+    std::size_t k = 0;
+    while (k < first && is_zero(k)) ++k;
+    first = k;
+    for (k = sums.size(); k > last && is_zero(k - 1);) --k;
+    last = k;
+  }
+  return std::span(sums).subspan(std::min(first, last), last - std::min(first, last));
+}
 
 /// A contraction's indices by where they occur, the result's columns in the operand that its last index is of.
 struct Loops {
@@ -147,15 +162,19 @@ void add_products(std::span<const Index> indices, const double* left, const doub
       draw.add_sums(out + loops.both[b].second, &sum, &squares, &terms, 1);
       continue;
     }
-    const Packed<rows_of_block> rows(loops.left_has_columns ? r : l, loops.rows, loops.sums,
-                                     loops.left_has_columns ? &Offset::second : &Offset::first);
-    const Packed<columns_of_panel> columns(loops.left_has_columns ? l : r, loops.columns, loops.sums,
-                                           loops.left_has_columns ? &Offset::first : &Offset::second);
+    const auto of_rows = loops.left_has_columns ? &Offset::second : &Offset::first,
+               of_columns = loops.left_has_columns ? &Offset::first : &Offset::second;
+    const double *const with_rows = loops.left_has_columns ? r : l, *const with_columns =
+                                                                        loops.left_has_columns ? l : r;
+    const std::span<const Offset> terms = terms_of(with_rows, loops.rows, loops.sums, of_rows);
+    const Packed<rows_of_block> rows(with_rows, loops.rows, terms, of_rows);
+    const Packed<columns_of_panel> columns(with_columns, loops.columns, terms, of_columns);
     for (std::size_t c = 0; c < loops.columns.size(); c += columns_of_panel)
       for (std::size_t i = 0; i < loops.rows.size(); i += rows_of_block) {
+        const auto first = rows.terms.begin() + static_cast<std::ptrdiff_t>(i);
+        if (std::all_of(first, first + rows_of_block, [](double n) { return n == 0; })) continue;
         Sums sums;
-        multiply(rows.numbers.get() + i * loops.sums.size(), columns.numbers.get() + c * loops.sums.size(),
-                 loops.sums.size(), &sums);
+        multiply(rows.numbers.get() + i * terms.size(), columns.numbers.get() + c * terms.size(), terms.size(), &sums);
         add_block(sums, rows.terms.data(), columns.terms.data(), i, c, loops.both[b].second);
       }
   }

@@ -251,6 +251,7 @@ void PerturbedArithmetic::add_sums(double* y, const double* sums, const double* 
   add_rounded_sums(y, sums, squares, terms, static_cast<int>(n), key.first, key.second,
                    static_cast<std::uint32_t>(first), sum_grid_.unit);
   for (std::size_t i = 0; narrow_ && i < n; ++i) {
+    if (terms[i] == 0) continue;
     element_ = first + i, round_ = 1;
     y[i] = one_rounding_off(y[i]);
   }
