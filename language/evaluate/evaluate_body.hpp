@@ -814,14 +814,15 @@ class Interpreter {
     return shape;
   }
 
+  static const double* first_number(const V& x) {
+    return x.reals->list.empty() ? nullptr : &x.real(x.layout.offset).value;
+  }
   /// A contraction of a draw, as products of matrices.
   V multiplied(const Contraction& c, const V& a, const V& b, const V* first) {
     const Strides shape = shape_of_contraction(c, a, b);
     std::vector<S> out = first != nullptr ? numbers_taken(*first) : std::vector<S>(shape.count(), S(0));
     const auto indices = detail::indices_of(c, a, b);
-    if (!out.empty())
-      add_products(indices, &a.reals->list[static_cast<std::size_t>(a.layout.offset)].value,
-                   &b.reals->list[static_cast<std::size_t>(b.layout.offset)].value, &out.front().value, *draw_of<S>());
+    if (!out.empty()) add_products(indices, first_number(a), first_number(b), &out.front().value, *draw_of<S>());
     return V::of(shape, std::move(out));
   }
 
