@@ -80,9 +80,8 @@ class Interpreter {
                             const std::vector<Value<S>>* known = nullptr, const std::vector<char>* wanted = nullptr) {
     values.resize(block.last_use.size());
     if (token_ < 0) top_ = &block;
-    const ScoreMasks& masks = masks_for(block);
+    const auto& [masks, counted] = facts_of(block);
     const std::map<int, Seen> seen = masks.any ? seen_by(block, masks, values, known) : std::map<int, Seen>();
-    const std::vector<char>& counted = counted_in(block);
     for (std::size_t n = 0; n < block.nodes.size(); ++n) {
       const Node& node = block.nodes[n];
       const std::size_t v = block.params.size() + n;
@@ -596,17 +595,19 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
-  /// What does not err in a draw, of the block's values; nothing elsewhere.
-  const std::vector<char>& counted_in(const Block& block) {
-    if (const auto found = counted_.find(&block); found != counted_.end()) return found->second;
-    return counted_.emplace(&block, draw_of<S>() == nullptr ? std::vector<char>() : counted_by(block)).first->second;
-  }
-
   // ---- what a mask leaves out
 
-  const ScoreMasks& masks_for(const Block& block) {
-    if (const auto found = masks_.find(&block); found != masks_.end()) return found->second;
-    return masks_.emplace(&block, Several<S> || in_tiles_ ? masks_of(block) : ScoreMasks()).first->second;
+  /// What is known of a block before it is evaluated.
+  struct Facts {
+    ScoreMasks masks;           ///< of several tokens at once
+    std::vector<char> counted;  ///< in a draw
+  };
+  const Facts& facts_of(const Block& block) {
+    if (const auto found = facts_.find(&block); found != facts_.end()) return found->second;
+    Facts facts;
+    if (Several<S> || in_tiles_) facts.masks = masks_of(block);
+    if (draw_of<S>() != nullptr) facts.counted = counted_by(block);
+    return facts_.emplace(&block, std::move(facts)).first->second;
   }
 
   /// Computes what masks are made of, before anything else, and says what they let see.
@@ -629,10 +630,10 @@ class Interpreter {
       if (varying_ != nullptr && varying_->contains(m)) each = varying_->at(m);
       Seen range{std::numeric_limits<int>::max(), 0};
       for (const V& one : each)
-        walk<1>({&one.layout}, [&](std::size_t i, const auto& at) {
-          if (one.truth(at[0]) == Truth::no) return;
-          const int last = one.layout.rank - 1, here = static_cast<int>(i) % one.layout.length[Strides::at(last)];
-          range = {std::min(range.first, here), std::max(range.last, here + 1)};
+        walk_lines<1>({&one.layout}, [&](std::size_t, const auto& at, const auto& by, int length) {
+          for (int here = 0; here < length; ++here)
+            if (one.truth(at[0] + by[0] * here) != Truth::no)
+              range = {std::min(range.first, here), std::max(range.last, here + 1)};
         });
       seen.emplace(m, range);
     }
@@ -663,9 +664,10 @@ class Interpreter {
     Strides all = made.layout;
     all.length[Strides::at(all.rank - 1)] = length;
     std::vector<S> out(all.count(), S(0));
-    const auto few_of_line = static_cast<std::size_t>(seen.last - first), line = static_cast<std::size_t>(length);
-    walk<1>({&made.layout}, [&](std::size_t i, const auto& at) {
-      out[i / few_of_line * line + static_cast<std::size_t>(first) + i % few_of_line] = made.real(at[0]);
+    auto to = out.begin() + first;
+    walk_lines<1>({&made.layout}, [&](std::size_t, const auto& at, const auto&, int few_of_line) {
+      std::copy_n(made.reals->list.begin() + at[0], few_of_line, to);
+      to += length;
     });
     return V::of(all, std::move(out));
   }
@@ -1420,9 +1422,8 @@ class Interpreter {
   bool in_tiles_ = false;                                    ///< the block is the step of a tile
   const Mine* mine_ = nullptr;                               ///< operands that are not read again
   std::map<std::pair<const Block*, bool>, StepPlan> plans_;  ///< of the steps, with and without joints
-  std::map<const Block*, ScoreMasks> masks_;
+  std::map<const Block*, Facts> facts_;
   std::map<const Block*, bool> adds_up_;
-  std::map<const Block*, std::vector<char>> counted_;
   Factors factors_;
   LaneGroups lanes_;
   std::map<int, std::vector<V>>* varying_ = nullptr;  ///< of a step: values that differ between groups of lanes

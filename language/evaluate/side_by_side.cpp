@@ -61,17 +61,20 @@ int mask_at(const Node& node, std::size_t i, const std::vector<int>& zeros, int 
   }
 }
 
-/// Values that are integers or truth values, and made of such alone.
-std::vector<char> whole_of(const Block& body) {
-  std::vector<char> whole(index(values_of(body)), 0);
+/// Values that are of some kind and made of such alone.
+template <class F>
+std::vector<char> made_of(const Block& body, F&& is_one) {
+  std::vector<char> made(index(values_of(body)), 0);
   for (int v = 0; v < values_of(body); ++v) {
-    const Node* node = body.node(v);
-    bool all = body.types(v).size() == 1 && body.type(v).kind != Kind::real;
-    if (node != nullptr)
-      for (const int a : node->args) all = all && whole[index(a)] != 0;
-    whole[index(v)] = all ? 1 : 0;
+    const Node* const node = body.node(v);
+    const auto so = [&](int a) { return made[index(a)] != 0; };
+    made[index(v)] = is_one(v) && (node == nullptr || std::ranges::all_of(node->args, so)) ? 1 : 0;
   }
-  return whole;
+  return made;
+}
+/// Integers and truth values.
+std::vector<char> whole_of(const Block& body) {
+  return made_of(body, [&](int v) { return body.types(v).size() == 1 && body.type(v).kind != Kind::real; });
 }
 
 }  // namespace
@@ -108,14 +111,10 @@ ScoreMasks masks_of(const Block& body) {
 }
 
 std::vector<char> counted_by(const Block& body) {
-  std::vector<char> counted(index(values_of(body)), 0);
-  for (int v = 0; v < values_of(body); ++v) {
+  return made_of(body, [&](int v) {
     const Node* const node = body.node(v);
-    const bool all = node == nullptr ? body.type(v).kind != Kind::real
-                                     : std::ranges::all_of(node->args, [&](int a) { return counted[index(a)] != 0; });
-    counted[index(v)] = all && (node == nullptr || node->op != Op::scan) ? 1 : 0;
-  }
-  return counted;
+    return node == nullptr ? body.type(v).kind != Kind::real : node->op != Op::scan;
+  });
 }
 
 bool adds_up(const Block& body, int carry) {

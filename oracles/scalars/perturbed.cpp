@@ -80,10 +80,6 @@ ASSAY_PER_MACHINE void add_rounded_sums(double* __restrict y, const double* __re
 
 constexpr int lanes = 8;
 
-/// The sum of the products and that of their squares, in eight sums each, whatever the machine adds at once.
-struct Moments {
-  double sum, squares;
-};
 ASSAY_PER_MACHINE Moments moments(const double* __restrict a, const double* __restrict b, int n) {
   using Lanes __attribute__((vector_size(lanes * sizeof(double)))) = double;
   Lanes sums{}, squares{}, x{}, y{};
@@ -112,6 +108,8 @@ bool same(const Strided& x, const std::vector<double>& numbers) {
 }
 
 }  // namespace
+
+Moments moments_of(const double* a, const double* b, int n) { return moments(a, b, n); }
 
 /// Much hardware flushes numbers to zero that binary32 and its like cannot hold as normal ones. Formats of multiples
 /// have no smallest spacing: their scales do.

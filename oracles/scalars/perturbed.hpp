@@ -21,6 +21,12 @@ struct Strided {
   int size;
 };
 
+/// The sum of n products, and that of their squares: in eight sums each, whatever the machine adds at once.
+struct Moments {
+  double sum, squares;
+};
+Moments moments_of(const double* a, const double* b, int n);
+
 /// How the operations of Emulated err on this thread while it lives. One at a time; the one before is back when it
 /// ends. The errors are the same on every machine: of a program, which says where it is (`go_to`), a function of the
 /// seed, the place and an index alone; of a reference, of the seed, the head and the operations before.

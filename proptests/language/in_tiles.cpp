@@ -45,8 +45,8 @@ double distance(const Posed<double>& posed) {
   return furthest;
 }
 
-/// More than two tiles, the last one with fewer tokens. Doubles are off by 2^-40 here, and by 2^-20 and more if a key
-/// is left out or counts twice.
+/// More than two tiles, the last one with fewer tokens. Doubles are off by up to 2^-38 here, and by 2^-7 and more where
+/// the last key that a token sees is left out.
 TEST(TokensInTiles, AreTokensOneAfterTheOther) {
   std::size_t programs = 0;
   for (const auto& file : std::filesystem::directory_iterator(source_dir() + "/mechanisms/json")) {
