@@ -280,7 +280,8 @@ def test_blocks_that_a_candidate_chooses(nsa, name, factor, verdict):
     o = getattr(tasks, name)(*nsa.shaped_init(problem))(q, k, v)
     *settled, left_open = nsa.settled(problem, {"o": nsa.ours("o", ("BF16", o.shape, o.tobytes()), problem)})
     assert assay.judge(*settled, tensors=["o"], quick=True).verdict == verdict
-    assert re.match(rf"{9 if factor == 1 else 3} of 58 rows are NOT JUDGED, o(\[\d+\]){{3}} first: ", left_open)
+    rows = re.match(r"(\d+) of 58 rows are NOT JUDGED, o(?:\[\d+\]){3} first: ", left_open)[1]
+    assert int(rows) == 9 if factor == 1 else 0 < int(rows) < 9
 
 
 def test_equal_blocks_are_anyones(nsa):
