@@ -307,6 +307,8 @@ Trial CaseTrial::trial_of(const GivenAnswer& got) const {
           .others = [this] { return other_forms(); },
           .both = standard_.both,
           .strict = standard_.strict,
+          .large = standard_.large,
+          .limits_alone = standard_.limits_alone,
           .is_sample = file_.parts.has_value(),
           .cache = cache_,
           .digest = digest_,

@@ -18,15 +18,17 @@ struct Standard {
   std::string mechanism = {};  ///< in place of the case's; "": that one
   /// The kernel whose roundings are allowed, of a program the file of one; "": the first that takes the problem.
   std::string form = {};
-  std::string precision = {};              ///< "": that of the case
-  std::string contract = {};               ///< a name or a file, in place of the precision
-  std::string tile = {};                   ///< of the form, as it calls it; "": any, of each tensor
-  int threads = 0;                         ///< 0: all cores; the results do not depend on it
-  double false_alarms = false_alarm_rate;  ///< probability that a correct kernel fails in any tensor
-  bool detects = false;                    ///< whether rows say what the case could have shown
-  bool detects_of_wrong = true;            ///< of an answer that fails, too, where the model decides
-  bool both = false;                       ///< whether the contract is asked whatever the model says
-  bool strict = false;                     ///< whether a tensor in which there is nothing to see is VACUOUS
+  std::string precision = {};                    ///< "": that of the case
+  std::string contract = {};                     ///< a name or a file, in place of the precision
+  std::string tile = {};                         ///< of the form, as it calls it; "": any, of each tensor
+  int threads = 0;                               ///< 0: all cores; the results do not depend on it
+  double false_alarms = false_alarm_rate;        ///< probability that a correct kernel fails in any tensor
+  bool detects = false;                          ///< whether rows say what the case could have shown
+  bool detects_of_wrong = true;                  ///< of an answer that fails, too, where the model decides
+  bool both = false;                             ///< whether the contract is asked whatever the model says
+  bool strict = false;                           ///< whether a tensor in which there is nothing to see is VACUOUS
+  bool limits_alone = false;                     ///< as Trial::limits_alone
+  std::size_t large = most_numbers_with_faults;  ///< of numbers, as Trial::large
   bool strict_dtypes = false;  ///< whether an answer may not be stored in fewer bits than the contract stores it
 };
 

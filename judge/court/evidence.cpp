@@ -15,6 +15,7 @@
 #include "files/problem_file.hpp"
 #include "judge/contract/contract.hpp"
 #include "judge/court/cache.hpp"
+#include "judge/court/head_part.hpp"
 #include "judge/sigma/by_model.hpp"
 #include "judge/sigma/other_algorithms.hpp"
 #include "judge/sigma/spread.hpp"
@@ -91,15 +92,21 @@ bool errs_like(const std::vector<double>& run, const std::vector<double>& answer
   return is_finite(run) ? rms_between(answer, truth) <= far * rms_between(run, truth) : !is_finite(answer);
 }
 
+/// Tensors, by name.
+using Tensors = std::set<std::string>;
+
 /// The rows of Trial::others for those tensors that do not keep the contract by a wide margin in the tile program's
 /// form: a kernel whose form is not known may be of any. Each is run when it is first asked for. Refers to what it is
 /// made of.
 class OtherForms {
  public:
-  OtherForms(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered)
+  /// `settled`: tensors that no form allows.
+  OtherForms(const Trial& trial, const std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered,
+             const Tensors& settled = {})
       : trial_(trial), got_(got), answered_(answered) {
     if (trial.others == nullptr || trial.kernel.form == nullptr) return;
     for (const ReportRow& row : rows) {
+      if (settled.contains(row.tensor)) continue;
       // A row that no form allows needs no other form.
       const bool kept = row.judgement.verdict != Verdict::fail && row.judgement.excess <= wide_margin;
       if (kept || (trial.strict_dtypes && !row.stored.empty())) continue;
@@ -139,7 +146,7 @@ class OtherForms {
     row.form = form.form->name;
     std::vector<ReportRow> rows;
     try {
-      const std::set<std::string> near = near_to(emulated(other));
+      const Tensors near = near_to(emulated(other));
       if (near.empty()) return {};
       rows = judge_rows(other, row, got_, [&](const auto& name) { return near.contains(name); });
     } catch (const InputError&) {  // its arithmetic overflows: infinities have no difference
@@ -156,8 +163,8 @@ class OtherForms {
   }
 
   /// The rejected tensors that err at all like one run of a form; more runs would allow no other.
-  std::set<std::string> near_to(const Named<std::vector<double>>& run) const {
-    std::set<std::string> near;
+  Tensors near_to(const Named<std::vector<double>>& run) const {
+    Tensors near;
     for (const auto& [name, truth] : trial_.oracle.tensors)
       for (const auto& [tensor, values] : run)
         if (const auto far = rejected_.find(name);
@@ -216,9 +223,10 @@ class ModelTrial {
         if (open[i] != 0) open_.insert(rows[i].tensor);
       return !open_.empty();
     };
-    for (const int draws : {4, 8, default_draws}) {
+    for (const int draws : {few_draws, 8, default_draws}) {
       learn(draws);
-      if (!leaves_open([&](const ReportRow& row) { return !settles(row); })) return;
+      if (!leaves_open([&](const ReportRow& row) { return !(is_large(trial) && fails_by_far(row)) && !settles(row); }))
+        return;
     }
     // A number that stands alone has no neighbours to learn sigma from, and gets more draws where they may show it.
     if (leaves_open([&](const ReportRow& row) { return shows_later(row); })) learn(draws_of_numbers);
@@ -245,9 +253,31 @@ class ModelTrial {
     return {expected_, &found->second};  // all are kept while one is
   }
 
-  /// The judgement of the row's tensor; nothing where nothing is known of it. Where the oracle is not sharp enough it
-  /// is asked again in four words.
+  /// The judgement of the row's tensor by the limits alone; nothing where nothing is known of it.
+  std::optional<Judgement> judge_by_limits(const ReportRow& row) {
+    const auto values = answered_.find(row.tensor);
+    const auto found = find(row.tensor);
+    if (values == answered_.end() || found == expected_->tensors.end()) return std::nullopt;
+    if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) return passed->second;
+    found->second.place = row.place;
+    return judge_by_model(found->second, runs_.precision, values->second.data);
+  }
+
+  /// As above, and by what else could allow it: if few draws were enough to fail it and something does, by all draws.
   std::optional<Judgement> judge(const ReportRow& row) {
+    const auto found = find(row.tensor);
+    const bool by_few = trial_.large > 0 && found != expected_->tensors.end() && found->second.draws < default_draws &&
+                        fails_by_far(row);
+    std::optional<Judgement> judgement = judge_by_these_draws(row);
+    if (!by_few || judgement->verdict == Verdict::fail) return judgement;
+    open_ = {row.tensor}, others_.reset();
+    learn(default_draws);
+    return judge_by_these_draws(row);
+  }
+
+ private:
+  /// Where the oracle is not sharp enough it is asked again in four words.
+  std::optional<Judgement> judge_by_these_draws(const ReportRow& row) {
     const auto values = answered_.find(row.tensor);
     if (values == answered_.end()) return std::nullopt;
     for (;;) {
@@ -264,7 +294,6 @@ class ModelTrial {
     }
   }
 
- private:
   Named<Expected>::iterator find(const std::string& tensor) {
     return std::find_if(expected_->tensors.begin(), expected_->tensors.end(),
                         [&](const auto& e) { return e.first == tensor; });
@@ -274,6 +303,13 @@ class ModelTrial {
   static double quantile_of_variance(double freedom, double deviations) {
     const double spread = 2 / (9 * freedom), root = std::max(0.0, 1 - spread + deviations * std::sqrt(spread));
     return root * root * root;
+  }
+
+  /// Whether it is as far beyond what FAILs as that is beyond what passes: more draws change sigma by less.
+  bool fails_by_far(const ReportRow& row) {
+    const std::optional<Judgement> j = judge_by_limits(row);
+    const auto [passes, fails] = model_factor(runs_.precision);
+    return j && j->verdict == Verdict::fail && j->excess > fails / passes * (fails / passes);
   }
 
   /// Whether a few draws are enough: the answer would pass if every sigma were as small as they leave possible, each
@@ -415,7 +451,7 @@ class ModelTrial {
   std::map<std::string, Format> stored_;  // by tensor
   ModelRuns runs_;
   int draws_ = 0;
-  std::set<std::string> open_;  // tensors that ask for draws
+  Tensors open_;  // tensors that ask for draws
   std::shared_ptr<Expectation> expected_ = std::make_shared<Expectation>();
   std::map<std::string, Judgement> passed_;  // of tensors that pass by what is expected now
   std::mutex guard_;                         // of these
@@ -433,10 +469,11 @@ Expected widened(Expected expected, double factor) {
 
 /// Says of rows beyond fp32's own error whether they are right in tf32: kernels that are called with fp32 multiply in
 /// that other precision unless it is forbidden.
-void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& answered) {
+void say_tf32(const Trial& trial, std::vector<ReportRow>& rows, const Arrays& answered, const Wanted& wanted) {
   if (trial.kernel.precision != Format::fp32) return;
   std::optional<ModelTrial> tf32;
   for (ReportRow& row : rows) {
+    if (!wanted(row.tensor)) continue;
     if (row.judgement.verdict != Verdict::fail && row.judgement.verdict != Verdict::undecided) continue;
     if (!row.by_model || passes(row.by_model->verdict)) continue;
     if (!tf32) tf32.emplace(trial, Format::tf32, rows, answered);
@@ -477,7 +514,7 @@ namespace {
 using ByModel = std::vector<std::optional<Judgement>>;
 
 /// The rows under the trial's own contract, which is asked when this is called.
-using ByContract = std::function<std::vector<ReportRow>()>;
+using ByContract = std::function<std::vector<ReportRow>(const Tensors& settled)>;
 /// The answer of `emulated` for the trial; the kernel runs once, when this is first called.
 using Emulation = std::function<const Named<std::vector<double>>&()>;
 
@@ -504,14 +541,14 @@ Detectability seen_by_model(const Trial& trial, ModelTrial& model) {
 /// kernel, in any of its tile shapes, errs at all like what it fails. Of numbers that are none, draws say more. What a
 /// tensor hides and another shows is no such thing.
 bool contract_may_allow(const Trial& trial, const std::vector<ReportRow>& rows, const ByModel& by_model,
-                        const Arrays& answered, const Emulation& own) {
-  std::set<std::string> failing;
+                        const Arrays& answered, const Tensors& settled, const Emulation& own) {
+  Tensors failing;
   Shown shown;
   for (const std::optional<Judgement>& j : by_model)
     if (j) add_shown(*j, shown);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::optional<Judgement>& j = by_model[i];
-    if (j && passes(j->verdict)) continue;
+    if ((j && passes(j->verdict)) || settled.contains(rows[i].tensor)) continue;
     if (j && j->verdict == Verdict::vacuous && !trial.strict && is_shown(*j, shown)) continue;
     if (!j || j->verdict != Verdict::fail || !is_finite(answered.at(rows[i].tensor).data)) return true;
     failing.insert(rows[i].tensor);
@@ -536,9 +573,9 @@ bool contract_may_allow(const Trial& trial, const std::vector<ReportRow>& rows, 
 /// Where the model decides: asks the contract where it may allow what the model does not, or where both kinds of
 /// evidence are asked for. What it cannot allow fails under it.
 void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answered, std::vector<ReportRow>& rows,
-                 const ByContract& by_contract, const Emulation& own) {
-  if (trial.both || contract_may_allow(trial, rows, by_model, answered, own)) {
-    rows = by_contract();
+                 const Tensors& settled, const ByContract& by_contract, const Emulation& own) {
+  if (trial.both || contract_may_allow(trial, rows, by_model, answered, settled, own)) {
+    rows = by_contract(settled);
     return;
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -616,26 +653,146 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const std::sh
   }
 }
 
+/// Tensors of a large answer that fail in one group of its heads, whatever else could allow them there: all in the
+/// group in which the worst is farthest off, and what is left in its own worst one.
+class Parts {
+ public:
+  /// `failing`: tensors that the model's limits reject, and by how much.
+  Parts(const Trial& trial, ModelTrial& model, std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered,
+        const std::map<std::string, double>& failing) {
+    const std::optional<HeadGroups> groups = failing.empty() ? std::nullopt : groups_of_large(trial);
+    if (!groups) return;
+    blank_ = rows.front();
+    std::map<std::string, int> worst;
+    const std::string* first = nullptr;
+    for (const ReportRow& row : rows) {
+      const auto far = failing.find(row.tensor);
+      if (far == failing.end()) continue;
+      const auto group = worst_group(trial, *groups, row.tensor, *model.expected(row), answered.at(row.tensor).data);
+      if (!group) continue;
+      worst[row.tensor] = *group;
+      if (first == nullptr || far->second > failing.at(*first)) first = &far->first;
+    }
+    const auto ask = [&](int group, auto&& also) {
+      Tensors tensors;
+      for (const auto& [name, own] : worst)
+        if (!settled_.contains(name) && (own == group || also)) tensors.insert(name);
+      if (!tensors.empty())
+        judge(std::make_unique<HeadPart>(trial, got, *groups, group, has_gradient(tensors)), tensors, rows);
+    };
+    if (first != nullptr) ask(worst.at(*first), true);
+    for (const auto& [name, group] : worst)
+      if (!settled_.contains(name) && group != worst.at(*first)) ask(group, false);
+  }
+
+  /// Those that fail in their group.
+  const Tensors& settled() const { return settled_; }
+
+  /// As the function of that name does, of what failed in a part.
+  void say_tf32_of(std::vector<ReportRow>& rows) const {
+    for (const auto& [part, tensors] : parts_)
+      say_tf32(part->trial(), rows, flat(part->answer()),
+               [&](const std::string& name) { return tensors.contains(name); });
+  }
+
+ private:
+  static bool has_gradient(const Tensors& tensors) {
+    return std::ranges::any_of(tensors, [](const auto& name) { return name.starts_with("d_"); });
+  }
+
+  void judge(std::unique_ptr<HeadPart> part, const Tensors& tensors, std::vector<ReportRow>& rows) {
+    OtherContracts others;
+    Tensors failing;
+    const auto asked = [&](const std::string& name) { return tensors.contains(name); };
+    for (const ReportRow& judged :
+         judge_by_both(part->trial(), blank_, part->answer(), asked, Decides::model, others)) {
+      if (judged.judgement.verdict != Verdict::fail || !judged.by_model) continue;
+      settled_.insert(judged.tensor), failing.insert(judged.tensor);
+      for (ReportRow& row : rows)
+        if (row.tensor == judged.tensor) row.by_contract = judged.by_contract;
+    }
+    parts_.emplace_back(std::move(part), std::move(failing));
+  }
+
+  ReportRow blank_;
+  std::vector<std::pair<std::unique_ptr<HeadPart>, Tensors>> parts_;
+  Tensors settled_;
+};
+
+/// What the limits alone say of a tensor that is not asked about further, since another one fails.
+Judgement left_open(Judgement j, Format precision) {
+  if (j.verdict != Verdict::fail) return j;
+  j.verdict = Verdict::undecided;
+  j.reason = text(j.excess * model_factor(precision).passes,
+                  " times what the precision's roundings do in the recurrence itself");
+  j.advice = "another tensor FAILs, so nothing that could allow this was asked: --tensor asks";
+  return j;
+}
+
+/// The model's judgement of every row, by all that could allow it or, of what is in `settled`, by its limits alone.
+/// Adds to that what need not be asked about: all where a tensor fails in a part, and in a part what does not fail.
+ByModel judge_by_all(const Trial& trial, ModelTrial& model, const std::vector<ReportRow>& rows, Tensors& settled) {
+  const Tensors failing = settled;
+  const bool is_part = trial.large == 0;
+  ByModel by_model(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& name = rows[i].tensor;
+    const bool by_limits = trial.limits_alone || !failing.empty();
+    by_model[i] = by_limits ? model.judge_by_limits(rows[i]) : model.judge(rows[i]);
+    if (by_model[i] && !trial.limits_alone && !failing.empty() && !failing.contains(name))
+      by_model[i] = left_open(std::move(*by_model[i]), trial.kernel.precision);
+    if (by_limits) settled.insert(name);
+    if (by_limits || !is_part || (by_model[i] && by_model[i]->verdict == Verdict::fail)) continue;
+    by_model[i].reset(), settled.insert(name);
+  }
+  return by_model;
+}
+
 /// `answered`: as `got`, flat.
 void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered,
                Decides decides, const PassingRow& passing, const ByContract& by_contract) {
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
   if (trial.phase) trial.phase("judging", 0, 0);
-  ByModel by_model(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) by_model[i] = model.judge(rows[i]);
+  std::map<std::string, double> failing;
+  if (decides == Decides::model && !trial.both && !trial.limits_alone)
+    for (const ReportRow& row : rows)
+      if (const std::optional<Judgement> j = model.judge_by_limits(row); j && j->verdict == Verdict::fail)
+        failing[row.tensor] = j->excess;
+  const Parts parts(trial, model, rows, got, answered, failing);
+  Tensors settled = parts.settled();
+  ByModel by_model = judge_by_all(trial, model, rows, settled);
   std::optional<Named<std::vector<double>>> run;
   const Emulation own = [&]() -> const Named<std::vector<double>>& {
     if (!run) run = emulated(trial);
     return *run;
   };
-  if (by_contract) ask_besides(trial, by_model, answered, rows, by_contract, own);
-  OtherForms forms(trial, rows, got, answered);
+  if (by_contract) ask_besides(trial, by_model, answered, rows, settled, by_contract, own);
+  OtherForms forms(trial, rows, got, answered, settled);
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i])
       weigh(trial, rows[i], *by_model[i], model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
             forms);
-  say_tf32(trial, rows, answered);
+  say_tf32(trial, rows, answered, [&](const std::string& name) { return !settled.contains(name); });
+  parts.say_tf32_of(rows);
   if (by_contract) add_detects(trial, model, rows);
+}
+
+/// The rows under the trial's own contract: of a large trial by few draws, if all that counts is beyond by far then.
+std::vector<ReportRow> rows_by_contract(const Trial& trial, const ReportRow& row, const Answer& got,
+                                        const Wanted& wanted, const Tensors& settled) {
+  Trial other = under(trial, trial.kernel);
+  if (is_large(trial)) {
+    other.draws = few_draws;
+    const auto [passes, fails] = model_factor(trial.kernel.precision);
+    std::vector<ReportRow> rows = judge_rows(other, row, got, wanted);
+    if (std::ranges::all_of(rows, [&, far = fails / passes](const ReportRow& judged) {
+          return settled.contains(judged.tensor) ||
+                 (judged.judgement.verdict == Verdict::fail && judged.judgement.excess > far);
+        }))
+      return rows;
+    other.draws = default_draws;
+  }
+  return judge_rows(other, row, got, wanted);
 }
 
 }  // namespace
@@ -660,7 +817,7 @@ std::vector<ReportRow> judge_by_both(const Trial& trial, const ReportRow& row, c
   };
   ByContract asked;
   if (by_model && trial.kernel.form != nullptr)
-    asked = [&] { return judge_rows(under(trial, trial.kernel), row, got, wanted); };
+    asked = [&](const Tensors& settled) { return rows_by_contract(trial, row, got, wanted, settled); };
   weigh_all(trial, rows, got, answered, decides, passing, asked);
   if (!by_model) say_who_allows(rows, passing);
   return rows;

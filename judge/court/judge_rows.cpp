@@ -51,7 +51,8 @@ void note_dtype(const Trial& trial, Format contract, ReportRow& row) {
 
 /// All that what is learnt depends on.
 std::string key_of(const Trial& trial, const Wanted& wanted) {
-  std::string key = fmt::format("contract {} {} {} tiles", trial.digest, key_of(trial.kernel), trial.false_alarms);
+  std::string key = fmt::format("contract {} {} {} draws {} tiles", trial.digest, key_of(trial.kernel),
+                                trial.false_alarms, trial.draws);
   for (const int tile : tiles_of(trial)) key += fmt::format(" {}", tile);
   for (const auto& [name, truth] : trial.oracle.tensors)
     if (!wanted || wanted(name)) key += ' ' + name;
@@ -85,7 +86,7 @@ class Court {
 
   /// Fills in what becomes of the row's tensor.
   void judge(ReportRow& row) {
-    row.draws = default_draws;
+    row.draws = trial_.draws;
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     for (std::size_t t = 0; t < answer_.size(); ++t)
       if (answer_[t].first == row.tensor) judge(t, row);
@@ -165,7 +166,7 @@ Learnt learn(const Trial& trial, const Wanted& wanted) {
   std::size_t done = 0;
   each([&](KernelRuns& r, const KernelUnderTest& kernel) {
     if (trial.phase) trial.phase(contract + ", tile shapes", done++, tiles.size());
-    add_runs(r, kernel, trial.problem, default_draws);
+    add_runs(r, kernel, trial.problem, trial.draws);
   });
   if (trial.phase) trial.phase("judging", 0, 0);
   learnt.expectations = expected();

@@ -11,6 +11,7 @@
 
 #include "judge/court/report_row.hpp"
 #include "judge/sigma/expected.hpp"
+#include "judge/verdict/detectability.hpp"
 
 namespace assay {
 
@@ -47,11 +48,16 @@ struct Trial {
   std::function<std::vector<OtherForm>()> others = {};  ///< each tensor may come from any of these, too; null: none
   bool both = false;                                    ///< whether the contract is asked whatever the model says
   bool strict = false;                                  ///< whether every tensor has to show everything itself
-  bool is_sample = false;                               ///< whether the problem's sequences are parts of a larger case
-  Phase phase = {};                                     ///< hears what is being done
-  Cache* cache = nullptr;                               ///< where what is learnt is kept, or null
-  std::string digest = {};                              ///< of `problem`, if there is a cache
-  std::string unfit = {};                               ///< of a kernel without a form: why there is none
+  /// Of more numbers than this, what could allow a tensor that fails is asked for one group of heads first, and fewer
+  /// draws reject it.
+  std::size_t large = most_numbers_with_faults;
+  int draws = default_draws;  ///< of a contract
+  bool limits_alone = false;  ///< whether nothing is asked that could allow what the model fails
+  bool is_sample = false;     ///< whether the problem's sequences are parts of a larger case
+  Phase phase = {};           ///< hears what is being done
+  Cache* cache = nullptr;     ///< where what is learnt is kept, or null
+  std::string digest = {};    ///< of `problem`, if there is a cache
+  std::string unfit = {};     ///< of a kernel without a form: why there is none
 };
 
 /// The expectations of the kernel in each of the tile shapes that count, before anything is known of an answer: a

@@ -472,7 +472,7 @@ void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& pr
   const StoredParts parts(kernel, problem);
   const std::size_t first = runs.drawn.size(), wanted = static_cast<std::size_t>(std::max(draws, 0));
   if (first >= wanted) return;
-  if (first < default_draws && wanted >= default_draws)
+  if (first < few_draws && wanted >= few_draws)
     for (const Policy& witness : absorbing_nothing(contract)) runs.witnesses.push_back(answer(witness));
   runs.drawn.resize(wanted);
   // A tile program shares its own launches among the threads.

@@ -26,7 +26,7 @@ struct KernelUnderTest {
 
 /// How often a kernel is run to learn sigma, and for numbers that stand alone where that is too few:
 /// docs/judge-derivation.md, "Sixteen draws are few: pooling".
-constexpr int default_draws = 16, draws_of_numbers = 64;
+constexpr int few_draws = 4, default_draws = 16, draws_of_numbers = 64;
 
 /// The form whose spread says how far `form` may be off: itself, or the first of its room if it is unstable.
 const KernelForm& measure_of(const KernelRoom& kernels, const KernelForm& form);

@@ -12,12 +12,6 @@
 namespace assay {
 namespace {
 
-std::string name_of(const SampledParts::Part& part, int heads) {
-  const int first = part.group * heads;
-  return heads == 1 ? text("head ", first, " of sequence ", part.sequence)
-                    : text("heads ", first, "..", first + heads - 1, " of sequence ", part.sequence);
-}
-
 /// A percentage in two digits, or in as many as tell it from 100.
 std::string share_in_percent(double p) {
   if (p >= 100) return "100%";
@@ -49,6 +43,12 @@ void tell_rows(const SampledParts& parts, Page& page) {
 }
 
 }  // namespace
+
+std::string name_of(const SampledParts::Part& part, int heads) {
+  const int first = part.group * heads;
+  return heads == 1 ? text("head ", first, " of sequence ", part.sequence)
+                    : text("heads ", first, "..", first + heads - 1, " of sequence ", part.sequence);
+}
 
 void tell_sample(const SampledParts& parts, int heads, Page& page) {
   const auto add = [&](const std::string& line) { page.header.push_back(line); };

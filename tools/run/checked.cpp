@@ -18,6 +18,7 @@
 #include "tools/print/escape.hpp"
 #include "tools/print/sample.hpp"
 #include "tools/print/why.hpp"
+#include "tools/run/long_check.hpp"
 #include "tools/run/plugin.hpp"
 #include "tools/run/same_bits.hpp"
 
@@ -168,62 +169,6 @@ void tell_what_was_read(Checked& checked) {
   if (const auto& parts = checked.trial->file().parts) facts.emplace_back("sample", facts_of(*parts));
 }
 
-constexpr double worth_a_word = 10;  // seconds
-
-/// Says how long judging takes, if that is long, and what would be quicker. Returns the seconds that the model's first
-/// draws will take, 0 if they are not known.
-double tell_cost(const CheckOptions& options, const CaseTrial& trial, Console& console) {
-  const ProblemFile& file = trial.file();
-  const int groups = std::max(1, file.shared_heads > 0 ? file.shared_heads : file.heads);
-  const int parts = file.parts ? file.parts->all() : file.batch * groups;
-  // The trial has only one part of a sample yet.
-  const int judged = file.parts && options.sample > 0 ? options.sample : parts;
-  const double of_rows = file.parts && file.parts->rows > 0 ? double{1} * file.parts->rows / file.parts->tokens : 1;
-  std::size_t numbers = 0;
-  for (const Arrays* arrays : {&file.problem.inputs, &file.problem.cotangents})
-    for (const auto& [name, array] : *arrays)
-      numbers += array.data.size() * (file.parts ? static_cast<std::size_t>(judged) : 1);
-  auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
-  if (!cost) return 0;
-  const int threads = trial.kernel().threads;
-  const double share = of_rows * judged / parts;
-  const bool can_sample = !file.parts && !file.has_arguments();
-  constexpr double slowest = 4;  // machines
-  if (on_cores(cost->of(share), threads) * slowest >= worth_a_word) {
-    const double factor = machine_factor();
-    cost->seconds *= factor, cost->faults *= factor, cost->draws *= factor;
-  }
-  if (on_cores(cost->of(share), threads) >= worth_a_word && of_rows >= 1)
-    console.err << "assay: " << cost_sentence(*cost, parts, judged, threads, can_sample) << '\n';
-  return cost->draws * share / threads;
-}
-
-/// Tells of draws beyond the first ones, which no estimate knows of, by what those took.
-class MoreDraws {
- public:
-  /// `expected`: seconds that the first draws were expected to take.
-  MoreDraws(double expected, Progress& progress) : expected_(expected), progress_(progress) {}
-
-  /// Hears of a phase that begins on this thread, or goes on on others.
-  void hear(std::string_view what, std::size_t done, std::size_t total) {
-    if (what != "draws of the model") return;
-    if (done == 0) begun_ = std::chrono::steady_clock::now(), total_ = first_ = total;
-    if (done == 0 || total <= total_) return;
-    total_ = total;
-    const double more = static_cast<double>(total - done);
-    if (first_ == 0 || expected_ * more / static_cast<double>(first_) < worth_a_word) return;
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
-    progress_.say(text("assay: ", done, " draws leave a tensor open; ", total - done, " more take about ",
-                       spoken_time(passed.count() * more / static_cast<double>(done))));
-  }
-
- private:
-  double expected_;
-  Progress& progress_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::size_t first_ = 0, total_ = 0;
-};
-
 /// Says so if files had to go from the cache for what was learnt.
 void tell_cache(const Checked& checked, Progress& progress) {
   if (checked.cache == nullptr || checked.cache->dropped() == 0) return;
@@ -240,13 +185,13 @@ void prepare(Checked& checked, const CheckOptions& options, Progress& progress) 
   checked.trial->require_tensors(options.tensors);
 }
 
-/// Judges what was answered once the oracle was asked; `of_draws` is what `tell_cost` has returned.
-void judge_given(Checked& checked, const CheckOptions& options, Safetensors given, double of_draws,
+/// Judges what was answered once the oracle was asked.
+void judge_given(Checked& checked, const CheckOptions& options, Safetensors given, const ClockCost& expected,
                  Progress& progress) {
   const CaseTrial& trial = *checked.trial;
   checked.page = page_of(options, trial);
   checked.got = trial.read(std::move(given), options.tensors, options.source());
-  MoreDraws more(of_draws, progress);
+  MoreDraws more(expected.draws, progress);
   checked.rows = trial.judge(
       checked.got, [&](const std::string& name) { return asks_for(options.tensors, name); }, checked.page.command,
       &checked.others,
@@ -346,17 +291,18 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   // Before a kernel runs: what is written from here on is not read.
   if (options.keeps) checked.cache = std::make_unique<Cache>();
   std::optional<SampledParts> parts = parts_to_judge(options, problem);
-  checked.trial = trial_of(options, runs || parts ? problem : std::exchange(problem, {}), parts);
+  checked.trial = trial_of(options, problem, parts);
   Safetensors given;
   if (!runs) given = answer_in(options.answer);
-  const double of_draws = tell_cost(options, *checked.trial, console);
+  const ClockCost expected = tell_cost(options, *checked.trial, checked.cache.get(), console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
   const bool at_once = !options.kernel.empty() && (checked.trial->is_admitted(options.tensors) || parts);
   if (at_once) given = checked.kernel->answer(problem, limit);
-  if (at_once && !options.same_bits && !parts) problem = {};
+  if (!runs || at_once) tell_first_part(options, problem, given, expected, console);
+  if (!options.same_bits && !parts && (!runs || at_once)) problem = {};
 
   Progress progress(console);
   if (!parts) prepare(checked, options, progress);
@@ -388,7 +334,8 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
         },
         with_zeros);
   }
-  judge_given(checked, options, std::move(given), of_draws, progress);
+  judge_given(checked, options, std::move(given), expected, progress);
+  remember(expected, *checked.trial, checked.cache.get());
   tell_cache(checked, progress);
   require_same_bits(checked, changed);
   return checked;
@@ -420,7 +367,7 @@ Checked check_answer(const CheckOptions& options, Safetensors problem, Safetenso
   checked.trial = trial_of(options, problem, parts);
   Progress progress(console);
   prepare(checked, options, progress);
-  judge_given(checked, options, std::move(answer), 0, progress);
+  judge_given(checked, options, std::move(answer), {}, progress);
   tell_cache(checked, progress);
   return checked;
 }
