@@ -690,9 +690,9 @@ class Parts {
 
   /// As the function of that name does, of what failed in a part.
   void say_tf32_of(std::vector<ReportRow>& rows) const {
-    for (const auto& [part, tensors] : parts_)
-      say_tf32(part->trial(), rows, flat(part->answer()),
-               [&](const std::string& name) { return tensors.contains(name); });
+    for (const auto& one : parts_)
+      say_tf32(one.first->trial(), rows, flat(one.first->answer()),
+               [&](const std::string& name) { return one.second.contains(name); });
   }
 
  private:

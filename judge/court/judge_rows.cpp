@@ -51,9 +51,9 @@ void note_dtype(const Trial& trial, Format contract, ReportRow& row) {
 
 /// All that what is learnt depends on.
 std::string key_of(const Trial& trial, const Wanted& wanted) {
-  std::string key = fmt::format("contract {} {} {} draws {} tiles", trial.digest, key_of(trial.kernel),
-                                trial.false_alarms, trial.draws);
+  std::string key = fmt::format("contract {} {} {} tiles", trial.digest, key_of(trial.kernel), trial.false_alarms);
   for (const int tile : tiles_of(trial)) key += fmt::format(" {}", tile);
+  key += fmt::format(" draws {}", trial.draws);
   for (const auto& [name, truth] : trial.oracle.tensors)
     if (!wanted || wanted(name)) key += ' ' + name;
   return key;

@@ -1,5 +1,7 @@
 #include "tools/run/checked.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -242,6 +244,53 @@ void choose_parts(const CheckOptions& options, SampledParts& parts) {
   if (options.sample_rows > 0) parts.choose_rows(options.sample_rows);
 }
 
+constexpr int most_of_it = 8;  // the part that is judged first is at most an eighth of the case
+
+/// The options that judge one part of a case, and of attention some of its query rows; nothing where no part is small.
+std::optional<CheckOptions> for_a_part(const CheckOptions& options, const Safetensors& problem) {
+  const SampledParts parts = parts_of(with_mechanism(problem, options.standard.mechanism), options.problem);
+  CheckOptions some = options;
+  some.sample = 1, some.keeps = false, some.standard.detects = false, some.standard.limits_alone = true,
+  some.standard.large = 0;
+  if (parts.all() >= most_of_it) return some;
+  some.sample_rows = parts.tokens * parts.all() / most_of_it;
+  return some.sample_rows > 0 ? std::optional(some) : std::nullopt;
+}
+
+/// What was found in a part, with the flags that judge it again.
+std::string sentence_of(const Checked& checked, const CheckOptions& options,
+                        std::chrono::steady_clock::time_point begun) {
+  std::vector<std::string> failing;
+  for (const ReportRow& row : checked.rows)
+    if (row.judgement.verdict == Verdict::fail) failing.push_back(row.tensor);
+  const SampledParts& parts = *checked.trial->file().parts;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
+  std::string where = name_of(parts.chosen.front(), checked.trial->file().heads), again;
+  if (parts.rows > 0) where += fmt::format(", query rows {} to {}", parts.first_row, parts.first_row + parts.rows - 1);
+  if (parts.rows > 0) again = fmt::format(" --sample-rows {}", options.sample_rows);
+  return fmt::format(
+      "assay: after {}: {} beyond the model's limits in {}, 1 of {} parts (--sample 1{} --sample-seed {} judges it "
+      "alone); the rest follows",
+      spoken_time(passed.count()),
+      failing.empty() ? "no tensor is" : names_in(failing) + (failing.size() == 1 ? " is" : " are"), where, parts.all(),
+      again, parts.seed);
+}
+
+/// Judges one part of a case first, where all of it takes options.long_check seconds, and says what it found: one head,
+/// or the heads that share a key/value head; of attention some query rows of it. That is at most an eighth of the work.
+void tell_first_part(const CheckOptions& options, const Safetensors& problem, const Safetensors& answer,
+                     const ClockCost& expected, Console& console) {
+  if (expected.all < options.long_check || options.sample > 0 || options.sample_rows > 0) return;
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    const std::optional<CheckOptions> some = for_a_part(options, problem);
+    if (!some) return;
+    console.err << sentence_of(check_answer(*some, problem, answer, console), *some, begun) << '\n';
+  } catch (const InputError&) {
+    // A case of which no part stands alone; what is wrong with the answer is said of all of it.
+  }
+}
+
 }  // namespace
 
 void add_kernel_flags(CLI::App& app, CheckOptions& options) {
@@ -294,7 +343,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   checked.trial = trial_of(options, problem, parts);
   Safetensors given;
   if (!runs) given = answer_in(options.answer);
-  const ClockCost expected = tell_cost(options, *checked.trial, checked.cache.get(), console);
+  const ClockCost expected = tell_cost(options.sample, *checked.trial, checked.cache.get(), console);
   // Before anything is known of the answer; a search, or other seeds, go on with it.
   if (runs && checked.kernel == nullptr)
     checked.kernel = std::make_shared<UserKernel>(options.kernel, options.plugin, options.loop);

@@ -1,10 +1,12 @@
 #pragma once
-// Checks that take long: what they will cost, and what a part of the case shows before the rest is judged.
+// Checks that take long: what they will cost.
 #include <chrono>
 #include <cstddef>
 #include <string_view>
 
-#include "tools/run/checked.hpp"
+#include "judge/court/cache.hpp"
+#include "judge/court/case_trial.hpp"
+#include "tools/verbs/command.hpp"
 
 namespace assay {
 
@@ -14,16 +16,11 @@ struct ClockCost {
   double draws = 0;  ///< of them those of the model's first draws
 };
 
-/// Says how long judging takes, if that is long, and what would be quicker.
-ClockCost tell_cost(const CheckOptions& options, const CaseTrial& trial, Cache* cache, Console& console);
+/// Says how long judging takes, if that is long, and what would be quicker. `sample`: parts to judge; 0: all.
+ClockCost tell_cost(int sample, const CaseTrial& trial, Cache* cache, Console& console);
 
 /// Keeps in mind that this was judged, if that took long.
 void remember(const ClockCost& expected, const CaseTrial& trial, Cache* cache);
-
-/// Judges one part of a case first, where all of it takes options.long_check seconds, and says what it found: one head,
-/// or the heads that share a key/value head; of attention some query rows of it. That is at most an eighth of the work.
-void tell_first_part(const CheckOptions& options, const Safetensors& problem, const Safetensors& answer,
-                     const ClockCost& expected, Console& console);
 
 /// Tells of draws beyond the first ones, which no estimate knows of, by what those took.
 class MoreDraws {
