@@ -225,7 +225,7 @@ class ModelTrial {
     };
     for (const int draws : {few_draws, 8, default_draws}) {
       learn(draws);
-      if (!leaves_open([&](const ReportRow& row) { return !(is_large(trial) && fails_by_far(row)) && !settles(row); }))
+      if (!leaves_open([&](const ReportRow& row) { return !settles(row) && !(is_large(trial) && fails_by_far(row)); }))
         return;
     }
     // A number that stands alone has no neighbours to learn sigma from, and gets more draws where they may show it.
@@ -266,7 +266,7 @@ class ModelTrial {
   /// As above, and by what else could allow it: if few draws were enough to fail it and something does, by all draws.
   std::optional<Judgement> judge(const ReportRow& row) {
     const auto found = find(row.tensor);
-    const bool by_few = trial_.large > 0 && found != expected_->tensors.end() && found->second.draws < default_draws &&
+    const bool by_few = !is_part(trial_) && found != expected_->tensors.end() && found->second.draws < default_draws &&
                         fails_by_far(row);
     std::optional<Judgement> judgement = judge_by_these_draws(row);
     if (!by_few || judgement->verdict == Verdict::fail) return judgement;
@@ -305,11 +305,15 @@ class ModelTrial {
     return root * root * root;
   }
 
-  /// Whether it is as far beyond what FAILs as that is beyond what passes: more draws change sigma by less.
+  /// Whether it is as far beyond what FAILs as that is beyond what passes. Limits of few draws raise no more false
+  /// alarms than those of many: these would tell a close call.
   bool fails_by_far(const ReportRow& row) {
-    const std::optional<Judgement> j = judge_by_limits(row);
+    const auto found = find(row.tensor);
+    const auto values = answered_.find(row.tensor);
+    if (found == expected_->tensors.end() || values == answered_.end()) return false;
+    const Judgement j = judge_by_model(found->second, runs_.precision, values->second.data);
     const auto [passes, fails] = model_factor(runs_.precision);
-    return j && j->verdict == Verdict::fail && j->excess > fails / passes * (fails / passes);
+    return j.verdict == Verdict::fail && j.excess > fails / passes * (fails / passes);
   }
 
   /// Whether a few draws are enough: the answer would pass if every sigma were as small as they leave possible, each
@@ -657,32 +661,33 @@ void weigh(const Trial& trial, ReportRow& row, const Judgement& j, const std::sh
 /// group in which the worst is farthest off, and what is left in its own worst one.
 class Parts {
  public:
-  /// `failing`: tensors that the model's limits reject, and by how much.
-  Parts(const Trial& trial, ModelTrial& model, std::vector<ReportRow>& rows, const Answer& got, const Arrays& answered,
-        const std::map<std::string, double>& failing) {
-    const std::optional<HeadGroups> groups = failing.empty() ? std::nullopt : groups_of_large(trial);
+  Parts() = default;
+  Parts(const Trial& trial, ModelTrial& model, std::vector<ReportRow>& rows, const Answer& got,
+        const Arrays& answered) {
+    const std::optional<HeadGroups> groups = groups_of_large(trial);
     if (!groups) return;
-    blank_ = rows.front();
+    const ReportRow blank = rows.front();
     std::map<std::string, int> worst;
-    const std::string* first = nullptr;
+    int common = 0;
+    double farthest = 0;
     for (const ReportRow& row : rows) {
-      const auto far = failing.find(row.tensor);
-      if (far == failing.end()) continue;
+      const std::optional<Judgement> j = model.judge_by_limits(row);
+      if (!j || j->verdict != Verdict::fail) continue;
       const auto group = worst_group(trial, *groups, row.tensor, *model.expected(row), answered.at(row.tensor).data);
       if (!group) continue;
       worst[row.tensor] = *group;
-      if (first == nullptr || far->second > failing.at(*first)) first = &far->first;
+      if (j->excess > farthest) farthest = j->excess, common = *group;
     }
-    const auto ask = [&](int group, auto&& also) {
+    const auto ask = [&](int group, const auto& is_asked) {
       Tensors tensors;
       for (const auto& [name, own] : worst)
-        if (!settled_.contains(name) && (own == group || also)) tensors.insert(name);
+        if (!settled_.contains(name) && is_asked(own)) tensors.insert(name);
       if (!tensors.empty())
-        judge(std::make_unique<HeadPart>(trial, got, *groups, group, has_gradient(tensors)), tensors, rows);
+        judge(std::make_unique<HeadPart>(trial, got, *groups, group, has_gradient(tensors)), tensors, blank, rows);
     };
-    if (first != nullptr) ask(worst.at(*first), true);
-    for (const auto& [name, group] : worst)
-      if (!settled_.contains(name) && group != worst.at(*first)) ask(group, false);
+    ask(common, [](int) { return true; });
+    for (int group = 0; group < groups->shared; ++group)
+      if (group != common) ask(group, [group](int own) { return own == group; });
   }
 
   /// Those that fail in their group.
@@ -700,12 +705,12 @@ class Parts {
     return std::ranges::any_of(tensors, [](const auto& name) { return name.starts_with("d_"); });
   }
 
-  void judge(std::unique_ptr<HeadPart> part, const Tensors& tensors, std::vector<ReportRow>& rows) {
+  void judge(std::unique_ptr<HeadPart> part, const Tensors& tensors, const ReportRow& blank,
+             std::vector<ReportRow>& rows) {
     OtherContracts others;
     Tensors failing;
     const auto asked = [&](const std::string& name) { return tensors.contains(name); };
-    for (const ReportRow& judged :
-         judge_by_both(part->trial(), blank_, part->answer(), asked, Decides::model, others)) {
+    for (const ReportRow& judged : judge_by_both(part->trial(), blank, part->answer(), asked, Decides::model, others)) {
       if (judged.judgement.verdict != Verdict::fail || !judged.by_model) continue;
       settled_.insert(judged.tensor), failing.insert(judged.tensor);
       for (ReportRow& row : rows)
@@ -714,36 +719,31 @@ class Parts {
     parts_.emplace_back(std::move(part), std::move(failing));
   }
 
-  ReportRow blank_;
   std::vector<std::pair<std::unique_ptr<HeadPart>, Tensors>> parts_;
   Tensors settled_;
 };
 
-/// What the limits alone say of a tensor that is not asked about further, since another one fails.
-Judgement left_open(Judgement j, Format precision) {
-  if (j.verdict != Verdict::fail) return j;
-  j.verdict = Verdict::undecided;
-  j.reason = text(j.excess * model_factor(precision).passes,
-                  " times what the precision's roundings do in the recurrence itself");
-  j.advice = "another tensor FAILs, so nothing that could allow this was asked: --tensor asks";
-  return j;
+/// What the limits alone say of every row; where some were `rejected` by more than these, others stay open.
+ByModel judge_by_limits(const Trial& trial, ModelTrial& model, const std::vector<ReportRow>& rows,
+                        const Tensors& rejected) {
+  ByModel by_model;
+  for (const ReportRow& row : rows) {
+    std::optional<Judgement>& j = by_model.emplace_back(model.judge_by_limits(row));
+    if (!j || j->verdict != Verdict::fail || rejected.empty() || rejected.contains(row.tensor)) continue;
+    j->verdict = Verdict::undecided;
+    j->reason = text(j->excess * model_factor(trial.kernel.precision).passes,
+                     " times what the precision's roundings do in the recurrence itself");
+    j->advice = "another tensor FAILs, so nothing that could allow this was asked: --tensor asks";
+  }
+  return by_model;
 }
 
-/// The model's judgement of every row, by all that could allow it or, of what is in `settled`, by its limits alone.
-/// Adds to that what need not be asked about: all where a tensor fails in a part, and in a part what does not fail.
-ByModel judge_by_all(const Trial& trial, ModelTrial& model, const std::vector<ReportRow>& rows, Tensors& settled) {
-  const Tensors failing = settled;
-  const bool is_part = trial.large == 0;
-  ByModel by_model(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string& name = rows[i].tensor;
-    const bool by_limits = trial.limits_alone || !failing.empty();
-    by_model[i] = by_limits ? model.judge_by_limits(rows[i]) : model.judge(rows[i]);
-    if (by_model[i] && !trial.limits_alone && !failing.empty() && !failing.contains(name))
-      by_model[i] = left_open(std::move(*by_model[i]), trial.kernel.precision);
-    if (by_limits) settled.insert(name);
-    if (by_limits || !is_part || (by_model[i] && by_model[i]->verdict == Verdict::fail)) continue;
-    by_model[i].reset(), settled.insert(name);
+/// What the model says of every row by all that could allow it; nothing, in a part, of what does not FAIL.
+ByModel judge_by_all(const Trial& trial, ModelTrial& model, const std::vector<ReportRow>& rows) {
+  ByModel by_model;
+  for (const ReportRow& row : rows) {
+    std::optional<Judgement>& j = by_model.emplace_back(model.judge(row));
+    if (is_part(trial) && j && j->verdict != Verdict::fail) j.reset();
   }
   return by_model;
 }
@@ -753,14 +753,14 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
                Decides decides, const PassingRow& passing, const ByContract& by_contract) {
   ModelTrial model(trial, trial.kernel.precision, rows, answered);
   if (trial.phase) trial.phase("judging", 0, 0);
-  std::map<std::string, double> failing;
-  if (decides == Decides::model && !trial.both && !trial.limits_alone)
-    for (const ReportRow& row : rows)
-      if (const std::optional<Judgement> j = model.judge_by_limits(row); j && j->verdict == Verdict::fail)
-        failing[row.tensor] = j->excess;
-  const Parts parts(trial, model, rows, got, answered, failing);
-  Tensors settled = parts.settled();
-  ByModel by_model = judge_by_all(trial, model, rows, settled);
+  Parts parts;
+  if (decides == Decides::model && !trial.both && !trial.limits_alone) parts = {trial, model, rows, got, answered};
+  const bool by_limits = trial.limits_alone || !parts.settled().empty();
+  ByModel by_model =
+      by_limits ? judge_by_limits(trial, model, rows, parts.settled()) : judge_by_all(trial, model, rows);
+  Tensors settled;  // of which nothing more is asked
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (by_limits || (is_part(trial) && !by_model[i])) settled.insert(rows[i].tensor);
   std::optional<Named<std::vector<double>>> run;
   const Emulation own = [&]() -> const Named<std::vector<double>>& {
     if (!run) run = emulated(trial);
@@ -772,7 +772,8 @@ void weigh_all(const Trial& trial, std::vector<ReportRow>& rows, const Answer& g
     if (by_model[i])
       weigh(trial, rows[i], *by_model[i], model.expected(rows[i]), answered.at(rows[i].tensor).data, decides, passing,
             forms);
-  say_tf32(trial, rows, answered, [&](const std::string& name) { return !settled.contains(name); });
+  if (!is_part(trial))
+    say_tf32(trial, rows, answered, [&](const std::string& name) { return !settled.contains(name); });
   parts.say_tf32_of(rows);
   if (by_contract) add_detects(trial, model, rows);
 }

@@ -14,8 +14,6 @@ namespace assay {
 /// The rows of an answer under other named contracts than that of its trial: each is run once, when it is first asked.
 class OtherContracts {
  public:
-  using Tensors = std::vector<std::string>;
-
   /// All named contracts of that precision that the kernel has the sites for, without the one of `trial` itself: as
   /// they are for its precision.
   std::vector<const Contract*> known(const Trial& trial, Format precision);

@@ -32,6 +32,8 @@ class HeadPart {
   std::optional<Trial> trial_;
 };
 
+/// Whether it is such a part, of which nothing but a FAIL counts.
+inline bool is_part(const Trial& trial) { return trial.large == 0; }
 /// Whether the oracle answers more numbers than Trial::large.
 bool is_large(const Trial& trial);
 /// The groups that a large trial falls into; nothing where it is one group, or not large.

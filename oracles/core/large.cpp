@@ -168,6 +168,12 @@ HeadGroups head_groups(const Room& room, const Problem& problem) {
   return groups;
 }
 
+int heads_in_group(const HeadGroups& groups, const Field& field, const std::vector<int>& shape) {
+  const bool own = field.heads == Field::Heads::own;
+  const bool has_heads = !shape.empty() && shape.front() == (own ? groups.own : groups.shared);
+  return field.place == Field::Place::param || !has_heads ? 0 : own ? groups.each() : 1;
+}
+
 Problem groups_of(const Room& room, const Problem& problem, const HeadGroups& groups, int first, int count) {
   Problem part{problem.id, problem.mechanism, problem.params, {}, {}};
   const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
@@ -178,6 +184,20 @@ Problem groups_of(const Room& room, const Problem& problem, const HeadGroups& gr
   };
   cut(problem.inputs, room.inputs(), part.inputs);
   cut(problem.cotangents, room.outputs(), part.cotangents);
+  return part;
+}
+
+Answer groups_of(const Room& room, const Answer& answer, const HeadGroups& groups, int first, int count) {
+  Answer part;
+  const auto cut = [&](const Arrays& from, const std::vector<RoomFacts::Ranked>& fields, Arrays& to) {
+    for (const auto& [name, array] : from) {
+      const RoomFacts::Ranked* ranked = find_field(fields, name);
+      const int each = ranked == nullptr ? 0 : heads_in_group(groups, ranked->field, array.shape);
+      if (each > 0) to[name] = heads_of(array, first * each, count * each);
+    }
+  };
+  cut(answer.outputs, room.outputs(), part.outputs);
+  cut(answer.gradients, room.inputs(), part.gradients);
   return part;
 }
 

@@ -27,8 +27,12 @@ struct HeadGroups {
   int each() const { return own / shared; }
 };
 HeadGroups head_groups(const Room& room, const Problem& problem);
+/// How many heads of an array belong to one group; 0 where all heads add to it, as to the gradient of a parameter.
+int heads_in_group(const HeadGroups& groups, const Field& field, const std::vector<int>& shape);
 /// `count` of them, from the first one on, as a problem of their own.
 Problem groups_of(const Room& room, const Problem& problem, const HeadGroups& groups, int first, int count);
+/// The same of an answer, without what all heads add to.
+Answer groups_of(const Room& room, const Answer& answer, const HeadGroups& groups, int first, int count);
 
 /// Outputs and, if the problem has cotangents, gradients as pairs of doubles. Without a tier, and with w2, w3, w4 and
 /// ball, every number has a proven bound, unless no enclosure could decide a comparison: its heads then come from 100

@@ -262,7 +262,7 @@ std::string sentence_of(const Checked& checked, const CheckOptions& options,
                         std::chrono::steady_clock::time_point begun) {
   std::vector<std::string> failing;
   for (const ReportRow& row : checked.rows)
-    if (row.judgement.verdict == Verdict::fail) failing.push_back(row.tensor);
+    if (row.by_model && row.by_model->verdict == Verdict::fail) failing.push_back(row.tensor);
   const SampledParts& parts = *checked.trial->file().parts;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
   std::string where = name_of(parts.chosen.front(), checked.trial->file().heads), again;
@@ -278,6 +278,7 @@ std::string sentence_of(const Checked& checked, const CheckOptions& options,
 
 /// Judges one part of a case first, where all of it takes options.long_check seconds, and says what it found: one head,
 /// or the heads that share a key/value head; of attention some query rows of it. That is at most an eighth of the work.
+/// Not where a contract decides, of which the model's limits say nothing.
 void tell_first_part(const CheckOptions& options, const Safetensors& problem, const Safetensors& answer,
                      const ClockCost& expected, Console& console) {
   if (expected.all < options.long_check || options.sample > 0 || options.sample_rows > 0) return;
@@ -350,8 +351,10 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   // The oracle is asked after a command, which may be wrong at once, unless it may refuse the case.
   const bool at_once = !options.kernel.empty() && (checked.trial->is_admitted(options.tensors) || parts);
   if (at_once) given = checked.kernel->answer(problem, limit);
-  if (!runs || at_once) tell_first_part(options, problem, given, expected, console);
-  if (!options.same_bits && !parts && (!runs || at_once)) problem = {};
+  if (!runs || at_once) {
+    if (checked.trial->decides() == Decides::model) tell_first_part(options, problem, given, expected, console);
+    if (!options.same_bits && !parts) problem = {};
+  }
 
   Progress progress(console);
   if (!parts) prepare(checked, options, progress);

@@ -34,7 +34,7 @@ struct CheckOptions {
   std::optional<std::uint64_t> sample_seed = {};  ///< that chooses them; without, one that cannot be known before
   int shrink_runs = usual_shrink_runs;
   double why_limit = 10;
-  double long_check = 20;  ///< seconds from which on a check judges a part of the case first (long_check.hpp)
+  double long_check = 20;  ///< seconds from which on a check judges a part of the case first
   std::string shrink_output, plot;
   std::string annotate;        ///< the file that JUnit, SARIF and annotations point at; "" where none is given
   std::string judge = "auto";  ///< where draws run, as judge_on takes it

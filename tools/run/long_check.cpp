@@ -11,7 +11,12 @@ namespace {
 
 constexpr double worth_a_word = 10;  // seconds
 constexpr double slowest = 4;        // machines
-std::string mark_of(const CaseTrial& trial) { return "judged " + digest_of(trial.file().problem); }
+
+/// What a check leaves in the cache that has learnt all that it judges by.
+std::string mark_of(const CaseTrial& trial) {
+  return text("judged ", digest_of(trial.file().problem), ' ', name_of(trial.kernel().precision), ' ',
+              trial.kernel().contract->name);
+}
 
 }  // namespace
 
