@@ -276,12 +276,15 @@ class Interpreter {
     return V::of(x.layout, std::move(out));
   }
 
-  /// Whether sums, differences and products of two numbers are those of doubles: draws may err in contractions alone.
+  /// Whether sums, differences and products of two numbers are those of doubles, of which draws round all at once.
   static bool is_of_doubles(Op op) {
-    if constexpr (!is_machine<S>) return false;
-    const PerturbedArithmetic* const draw = draw_of<S>();
     return (op == Op::add || op == Op::sub || op == Op::mul) &&
-           (std::is_same_v<S, double> || (draw != nullptr && !draw->rounds_every_operation()));
+           (std::is_same_v<S, double> || draw_of<S>() != nullptr);
+  }
+  /// Results of operations, each the number `round` of its element that a draw errs by.
+  static void round_all([[maybe_unused]] std::vector<S>& x, [[maybe_unused]] int round = 0) {
+    if constexpr (std::is_same_v<S, Emulated>)
+      if (!x.empty()) draw_of<S>()->operations(&x.front().value, x.size(), static_cast<std::uint32_t>(round));
   }
   /// g(what the operation makes of two doubles).
   template <class G>
@@ -366,6 +369,7 @@ class Interpreter {
           else
             out = numbers_taken(x), onto(out, y.layout, y.reals->list, f);
         });
+        round_all(out);
         return V::of(x.layout, std::move(out));
       }
     out = numbers_taken(x);
@@ -553,6 +557,7 @@ class Interpreter {
         for (int i = 1; i < n; ++i) {
           of_term.offset += step;
           onto(out, of_term, from, [](double a, double b) { return a + b; });
+          round_all(out, i - 1);
         }
         return V::of(rest, std::move(out));
       }
@@ -796,12 +801,20 @@ class Interpreter {
     return {left, &a == &b ? left : as_read(b, PerturbedArithmetic::Part::right)};
   }
 
+  /// Whether it sums, and either operand has an index of the result that the other has not.
+  static bool is_of_matrices(const Contraction& c) {
+    const auto has = [](const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; };
+    return std::ranges::any_of(c.left, [&](char l) { return !has(c.result, l); }) &&
+           std::ranges::any_of(c.result, [&](char l) { return !has(c.right, l); }) &&
+           std::ranges::any_of(c.result, [&](char l) { return !has(c.left, l); });
+  }
+
   /// Contracts operands that have no holes. The sums are added to `first`, if it is there.
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);
     const auto [left, right] = both_read(a, b);
     if constexpr (std::is_same_v<S, Emulated>)
-      if (in_tiles_) return multiplied(c, left, right, first);
+      if (in_tiles_ || is_of_matrices(c)) return multiplied(c, left, right, first);
     return contract<Holes::none>(c, left, right, first);
   }
 

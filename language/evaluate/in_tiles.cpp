@@ -184,7 +184,7 @@ std::shared_ptr<const Block> step_of_tile(const Block& body, int carry, int xs) 
 
 int tile_of(const Block& step, const Sizes& sizes) {
   constexpr double most_numbers = 0x1p18;
-  constexpr int most = 32, least = 4;
+  constexpr int most = 32;
   Sizes one = sizes;
   one[tokens_of_tile] = 1;
   double largest = 1;
@@ -193,8 +193,7 @@ int tile_of(const Block& step, const Sizes& sizes) {
     if (axes.empty() || axes[0] != tile) continue;
     largest = std::max(largest, static_cast<double>(shape_of(step.type(v), one).count()));
   }
-  const int n = static_cast<int>(std::min<double>(most, most_numbers / largest));
-  return n < least ? 0 : n;
+  return static_cast<int>(std::clamp<double>(most_numbers / largest, 1, most));
 }
 
 }  // namespace assay::language

@@ -16,7 +16,7 @@ inline const std::string tokens_of_tile = "tokens of a tile";
 /// axes so.
 std::shared_ptr<const Block> step_of_tile(const Block& body, int carry, int xs);
 
-/// How many tokens a tile of that step has, so that no value of it has many numbers; 0: not even a few.
+/// How many tokens a tile of that step has, at least one, so that no value of it has many numbers.
 int tile_of(const Block& step, const Sizes& sizes);
 
 }  // namespace assay::language

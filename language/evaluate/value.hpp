@@ -133,7 +133,15 @@ struct Value {
     if (layout.is_dense()) return {reals->list.begin(), reals->list.begin() + static_cast<std::ptrdiff_t>(n)};
     std::vector<S> list;
     list.reserve(n);
-    walk<1>({&layout}, [&](std::size_t, const auto& at) { list.push_back(real(at[0])); });
+    walk_lines<1>({&layout}, [&](std::size_t, const auto& at, const auto& by, int length) {
+      const S* const line = reals->list.data() + at[0];
+      if (by[0] == 1)
+        list.insert(list.end(), line, line + length);
+      else if (by[0] == 0)
+        list.insert(list.end(), static_cast<std::size_t>(length), *line);
+      else
+        for (int i = 0; i < length; ++i) list.push_back(line[by[0] * i]);
+    });
     return list;
   }
   /// Other elements of the same numbers.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "reference/core/per_machine.hpp"
 #include "reference/core/random.hpp"
@@ -44,6 +45,16 @@ ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint
     const double u = centred(first, second, from + static_cast<std::uint32_t>(i)) + with_sign_of(x[i], shift);
     const double off = x[i] + u * size;
     out[i] = x[i] == 0 ? x[i] : off;
+  }
+}
+
+/// x_i += centred spacing(x_i); zeros, and what is not finite, as they are.
+ASSAY_PER_MACHINE void round_line(double* __restrict x, int n, std::uint32_t first, std::uint32_t second, double unit,
+                                  double least) {
+  for (int i = 0; i < n; ++i) {
+    const double size = std::max(binade(x[i]) * unit, least);
+    const double off = x[i] + centred(first, second, static_cast<std::uint32_t>(i)) * size;
+    x[i] = x[i] == 0 || !(std::fabs(x[i]) <= std::numeric_limits<double>::max()) ? x[i] : off;
   }
 }
 
@@ -202,6 +213,19 @@ double PerturbedArithmetic::one_rounding_off(double x, double units) {
   // A double holds no fraction of its own spacing: a whole one, as rarely as gives the variance of a rounding.
   if (sum_grid_.unit == 0x1p-52) return std::fabs(u) < 0.5 - 1.0 / 24 ? x : x + std::copysign(size, u);
   return x + u * size;
+}
+
+void PerturbedArithmetic::operations(double* x, std::size_t n, std::uint32_t round) {
+  if (!rounds_every_operation()) return;
+  if (sum_grid_.unit != 0x1p-52) {
+    element_ = 0, round_ = round;
+    const Key key = key_of_round();
+    return round_line(x, static_cast<int>(n), key.first, key.second, sum_grid_.unit, sum_grid_.least);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    element_ = i, round_ = round;
+    x[i] = one_rounding_off(x[i]);
+  }
 }
 
 /// A line that was just read is the same operand still: rounded once, for all the products that it goes into. It is

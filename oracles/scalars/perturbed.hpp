@@ -105,6 +105,8 @@ class PerturbedArithmetic {
 
   /// The result of an operation whose exact result is x.
   double operation(double x) { return narrow_ || every_operation_ ? one_rounding_off(x) : x; }
+  /// The same of n results, of elements 0, 1, ... of the place: the number `round` that each of these needs.
+  void operations(double* x, std::size_t n, std::uint32_t round = 0);
   /// The result of an exponential, which hardware approximates: in fp32 to two units in the last place (ex2.approx).
   double exponential(double power);
   /// sum + sign a.b
