@@ -43,6 +43,18 @@ bool is_better_pivot(const S& a, const S& b) {
     return !std::is_same_v<S, Rational> && magnitude(b) < magnitude(a);
 }
 
+/// x less a_0 b_0, a_1 b_1, ...: in draws in any order.
+template <class S>
+void subtract_products(S& x, const S* a, const S* b, std::size_t n) {
+  if constexpr (std::is_same_v<S, Emulated>)
+    if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) {
+      const auto numbers = [n](const S* line) { return n > 0 ? &line->value : nullptr; };
+      x.value = draw->less_products(x.value, numbers(a), numbers(b), static_cast<int>(n));
+      return;
+    }
+  for (std::size_t i = 0; i < n; ++i) x -= a[i] * b[i];
+}
+
 /// A matrix A [n, n]. `definite`: symmetric and positive definite, A = L D L^T, of which the lower triangle is read; an
 /// infinite diagonal element makes its unknown zero. Otherwise the rows of A in another order are L U.
 template <class S>
@@ -101,23 +113,33 @@ class Factored {
 
   /// L below the diagonal, D on it, L D where A was above: an infinite D never meets a zero of L.
   void eliminate_definite() {
-    for (std::size_t j = 0; j < n_; ++j)
+    for (std::size_t j = 0; j < n_; ++j) {
+      const std::vector<S> above = column(j, 0, j);
       for (std::size_t i = j; i < n_; ++i) {
-        S& column = i > j ? at(j, i) : at(j, j);
-        column = at(i, j);
-        for (std::size_t k = 0; k < j; ++k) column -= at(i, k) * at(k, j);
-        if (i == j && !is_positive(column)) return void(singular_ = true);
-        if (i > j) at(i, j) = column / at(j, j);
+        S& one = i > j ? at(j, i) : at(j, j);
+        one = at(i, j);
+        subtract_products(one, a_.data() + i * n_, above.data(), j);
+        if (i == j && !is_positive(one)) return void(singular_ = true);
+        if (i > j) at(i, j) = one / at(j, j);
       }
+    }
   }
 
   void solve_definite(std::vector<S>& x) const {
-    for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < i; ++k) x[i] -= at(i, k) * x[k];
+    for (std::size_t i = 0; i < n_; ++i) subtract_products(x[i], a_.data() + i * n_, x.data(), i);
     for (std::size_t i = n_; i-- > 0;) {
       x[i] /= at(i, i);
-      for (std::size_t k = i + 1; k < n_; ++k) x[i] -= at(k, i) * x[k];
+      const std::vector<S> below = column(i, i + 1, n_);
+      subtract_products(x[i], below.data(), x.data() + i + 1, below.size());
     }
+  }
+
+  /// Rows [first, last) of column j.
+  std::vector<S> column(std::size_t j, std::size_t first, std::size_t last) const {
+    std::vector<S> list;
+    list.reserve(last - first);
+    for (std::size_t i = first; i < last; ++i) list.push_back(at(i, j));
+    return list;
   }
 
   /// The row from j on whose element j is the best pivot; n where all are zero.
@@ -135,24 +157,25 @@ class Factored {
   void eliminate() {
     for (std::size_t i = 0; i < n_; ++i) order_.push_back(i);
     for (std::size_t j = 0; j < n_; ++j) {
+      std::vector<S> above;
+      for (std::size_t i = 0; i < n_; ++i) {
+        subtract_products(at(i, j), a_.data() + i * n_, above.data(), above.size());
+        if (i < j) above.push_back(at(i, j));
+      }
       const std::size_t best = pivot_row(j);
       if (best == n_) return void(singular_ = true);
       std::swap(order_[j], order_[best]);
       for (std::size_t k = 0; best != j && k < n_; ++k) std::swap(at(j, k), at(best, k));
-      for (std::size_t i = j + 1; i < n_; ++i) {
-        at(i, j) /= at(j, j);
-        for (std::size_t k = j + 1; k < n_; ++k) at(i, k) -= at(i, j) * at(j, k);
-      }
+      for (std::size_t i = j + 1; i < n_; ++i) at(i, j) /= at(j, j);
     }
   }
 
   void solve_general(std::vector<S>& x) const {
     std::vector<S> y;
     for (const std::size_t i : order_) y.push_back(x[i]);
-    for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < i; ++k) y[i] -= at(i, k) * y[k];
+    for (std::size_t i = 0; i < n_; ++i) subtract_products(y[i], a_.data() + i * n_, y.data(), i);
     for (std::size_t i = n_; i-- > 0;) {
-      for (std::size_t k = i + 1; k < n_; ++k) y[i] -= at(i, k) * y[k];
+      subtract_products(y[i], a_.data() + i * n_ + i + 1, y.data() + i + 1, n_ - i - 1);
       y[i] /= at(i, i);
     }
     x = std::move(y);

@@ -266,6 +266,17 @@ double PerturbedArithmetic::dot(double sum, const Strided& a, const Strided& b, 
   return total;
 }
 
+double PerturbedArithmetic::less_products(double x, const double* a, const double* b, int n) {
+  if (n == 0) return x;
+  const Moments m = moments(a, b, n);
+  const double width = width_of_sum(x - m.sum, m.squares + x * x, n + 1, sum_grid_.unit);
+  double total = x - m.sum;
+  if (std::isfinite(width)) total += uniform() * width;
+  if (narrow_) total = one_rounding_off(total);
+  at_element(element_ + 1);
+  return total;
+}
+
 void PerturbedArithmetic::add_sums(double* y, const double* sums, const double* squares, const double* terms,
                                    std::size_t n) {
   const std::uint64_t first = element_;

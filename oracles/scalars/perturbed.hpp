@@ -111,6 +111,8 @@ class PerturbedArithmetic {
   double exponential(double power);
   /// sum + sign a.b
   double dot(double sum, const Strided& a, const Strided& b, double sign);
+  /// x - a.b, a sum of which x is a term.
+  double less_products(double x, const double* a, const double* b, int n);
   /// y_i += sums_i, each of so many products that are not zero, whose squares add up to squares_i. The random numbers
   /// are those of n elements of the place, from the one where it is.
   void add_sums(double* y, const double* sums, const double* squares, const double* terms, std::size_t n);
