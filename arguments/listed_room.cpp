@@ -69,6 +69,21 @@ bool has_heads(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<
   return false;
 }
 
+/// Calls f with the program of the problem's settings and the problem, less the params that the program does not have;
+/// nothing if these settings were not traced.
+template <class F>
+auto by_program(const Room& room, const Problem& problem, F&& f) {
+  const std::vector<RoomFacts::Ranked> all = room.inputs();
+  const language::Program* const program = find_mechanism_program(room.name, settings_of(all, problem));
+  std::optional<decltype(f(with_gradient(*program, all), problem))> result;
+  if (program == nullptr) return result;
+  Problem known = problem;
+  std::erase_if(known.params, [&](const auto& param) {
+    return !program->settings.contains(param.first) && program->input(param.first) == nullptr;
+  });
+  return result = f(with_gradient(*program, all), known), result;
+}
+
 }  // namespace
 
 template <class X>
@@ -152,6 +167,16 @@ std::unique_ptr<Trajectory> ListedRoom::trajectory(Tier tier) const {
     return program_of(segment);
   };
   return language::trajectory(program, tier);
+}
+
+std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem) {
+  return by_program(room, problem, language::emulated);
+}
+std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const HeldIn& numbers,
+                                            int threads) {
+  return by_program(room, problem, [&](const language::Mechanism& program, const Problem& known) {
+    return language::term_sizes(program, known, numbers, threads);
+  });
 }
 
 BasicArrays<HiLo> ListedRoom::slopes(const Problem& problem, const Arrays& tangent) const {

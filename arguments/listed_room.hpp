@@ -69,4 +69,26 @@ class RoomOf : public DeclaredRoom<M, ListedRoom> {
   }
 };
 
+/// In emulated arithmetic, by the program of the settings that the room's problem says; nothing if there is none.
+std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem);
+std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const HeldIn& numbers,
+                                            int threads);
+
+/// The room of reference M, which answers. The model is the program's, as a listed room's, of problems that are in the
+/// language; else the reference's.
+template <class M>
+class PartlyListed final : public MadeRoom<M> {
+  Answer emulated(const Problem& problem) const override {
+    const Binding<M, double> binding(problem);
+    if (M::is_in_language(binding.options()))
+      if (const auto found = emulated_by_program(*this, problem)) return *found;
+    return assay::detail::doubles_of(answer<M, Emulated>(binding, !problem.cotangents.empty()));
+  }
+  std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override {
+    if (M::is_in_language(Binding<M, double>(problem).options()))
+      if (auto found = term_sizes_by_program(*this, problem, numbers, threads)) return found;
+    return term_sizes_of<M>(problem, numbers, threads);
+  }
+};
+
 }  // namespace assay::arguments

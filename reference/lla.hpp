@@ -71,6 +71,11 @@ struct lla {
     }
   };
 
+  /// Conjugate gradients are not, nor limits.
+  static bool is_in_language(const Options& options) {
+    return options.solver == Options::Solver::direct && !options.takes_limit();
+  }
+
   template <class S>
   static void check(const Options& options, const Inputs<S>& in) {
     using std::isfinite;
@@ -214,8 +219,7 @@ struct lla {
     const S h = in.bandwidth();
     add_scaled(line(d.q, i), S(of_row.score_sum / h), line(row.mean_k));
     std::vector<S> centred(row.mean_k.size());
-    const S centre = row.centre();
-    d.bandwidth() -= of_row.score_sum / h * centre;
+    d.bandwidth() -= of_row.score_sum / h * row.max;
     S left = -of_row.score_sum / h;
     for (int j = row.first; j < row.last; ++j) {
       const S D = of_row.score[static_cast<std::size_t>(j - row.first)] / h;
@@ -224,7 +228,7 @@ struct lla {
       add_scaled(line(d.q, i), S(-1), line(of_row.offset, j - row.first));
       add_scaled(line(d.k, j), D, line(in.q, i));
       add_scaled(line(d.k, j), S(1), line(of_row.offset, j - row.first));
-      d.bandwidth() -= D * (row.s(j) - row.centre());
+      d.bandwidth() -= D * (row.s(j) - row.max);
       left += D;
     }
     add_left_over(line(d.q, i), left, line(row.mean_k));

@@ -9,7 +9,6 @@
 
 #include "oracles/scalars/held_in.hpp"
 #include "oracles/scalars/scalar.hpp"
-#include "reference/errors/follows_kernels.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
@@ -172,9 +171,6 @@ struct Sized {
                  std::fmin(a.unit, b.unit), a.rest + b.rest, larger(a.factor, b.factor)});
   }
 };
-
-template <>
-inline constexpr bool follows_kernels<Sized> = true;
 
 template <>
 struct ScalarTraits<Sized> {

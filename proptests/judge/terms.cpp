@@ -16,7 +16,7 @@
 #include "oracles/core/term_sizes_of.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
-#include "reference/lla.hpp"
+#include "reference/affine_mesanet.hpp"
 
 namespace assay {
 namespace {
@@ -94,7 +94,7 @@ void expect_same(const Arrays& sizes, const Arrays& others) {
 /// Heads that are computed side by side and then added up have the bits of heads computed one after the other: those
 /// of shared keys, of a number that all of them add to, and of whatever number of threads.
 TEST(Terms, are_those_of_one_head_after_the_other) {
-  using M = lla;
+  using M = affine_mesanet;
   const Problem problem =
       listed_room(M::name).make({std::string(M::name), {2, 20, 4, 2, 8, 8, 0}, Format::bf16, Style::normal, 6, {}});
   constexpr int bits = 24;

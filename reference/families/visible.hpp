@@ -8,7 +8,6 @@
 #include "reference/core/field.hpp"
 #include "reference/core/problem.hpp"
 #include "reference/core/tensor.hpp"
-#include "reference/errors/follows_kernels.hpp"
 #include "reference/errors/lines.hpp"
 
 namespace assay {
@@ -76,11 +75,6 @@ struct VisibleRow : VisibleRange {
   S lse() const {
     using std::log;
     return first < last ? max + log(sum) : max;
-  }
-  /// The centre of scores in the bandwidth's gradient, where the centre drops out: kernels have the lse at hand.
-  S centre() const {
-    if constexpr (follows_kernels<S>) return lse();
-    return max;
   }
 };
 
