@@ -183,7 +183,7 @@ std::shared_ptr<const Block> step_of_tile(const Block& body, int carry, int xs) 
 }
 
 int tile_of(const Block& step, const Sizes& sizes) {
-  constexpr double most_numbers = 0x1p18;
+  constexpr double most_numbers = 0x1p16;
   constexpr int most = 32;
   Sizes one = sizes;
   one[tokens_of_tile] = 1;
