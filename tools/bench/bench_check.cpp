@@ -135,7 +135,7 @@ bool has_check_cost(const Room& room) { return find_kernels(kernel_rooms(), room
 
 std::string cost_line(const Room& room) {
   constexpr int heads = 2, dim = 64;
-  constexpr double quick = 10;  // seconds
+  constexpr double quick = 30;  // seconds
   // Where chance asks for more draws, or more words, a check takes up to ten times as long: the least of three seeds.
   const auto measured = [&](int tokens, int d, bool gradients) {
     const Shape shape{1, tokens, heads, 0, d, d, 0};
@@ -147,7 +147,7 @@ std::string cost_line(const Room& room) {
   };
   constexpr int few = 128;
   const CheckMeasured shorter = measured(few, dim, true);
-  const bool is_slow = shorter.processor > 2;
+  const bool is_slow = shorter.processor > 0.8;
   const int many = is_slow ? 512 : 1024, middle = is_slow ? few : 512;
   const CheckMeasured longer = measured(many, dim, true), wider = measured(middle, 2 * dim, true),
                       forward = measured(middle, dim, false);
