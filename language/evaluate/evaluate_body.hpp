@@ -278,8 +278,7 @@ class Interpreter {
 
   /// Whether sums, differences and products of two numbers are those of doubles, of which draws round all at once.
   static bool is_of_doubles(Op op) {
-    return (op == Op::add || op == Op::sub || op == Op::mul) &&
-           (std::is_same_v<S, double> || draw_of<S>() != nullptr);
+    return (op == Op::add || op == Op::sub || op == Op::mul) && (std::is_same_v<S, double> || draw_of<S>() != nullptr);
   }
   /// Results of operations, each the number `round` of its element that a draw errs by.
   static void round_all([[maybe_unused]] std::vector<S>& x, [[maybe_unused]] int round = 0) {

@@ -14,9 +14,9 @@
 #include "oracles/core/oracle.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/core/term_sizes_of.hpp"
+#include "reference/affine_mesanet.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
-#include "reference/affine_mesanet.hpp"
 
 namespace assay {
 namespace {
