@@ -77,17 +77,19 @@ std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& pro
 /// The room of reference M, which answers. The model is the program's, as a listed room's, of problems that are in the
 /// language; else the reference's.
 template <class M>
-class PartlyListed final : public MadeRoom<M> {
+class PartlyListed final : public ModelledByReference<M, MadeRoom> {
+  using ByReference = ModelledByReference<M, MadeRoom>;
+
+  static bool is_in_language(const Problem& problem) {
+    return M::is_in_language(Binding<M, double>(problem).options());
+  }
   Answer emulated(const Problem& problem) const override {
-    const Binding<M, double> binding(problem);
-    if (M::is_in_language(binding.options()))
-      if (const auto found = emulated_by_program(*this, problem)) return *found;
-    return assay::detail::doubles_of(answer<M, Emulated>(binding, !problem.cotangents.empty()));
+    auto found = is_in_language(problem) ? emulated_by_program(*this, problem) : std::nullopt;
+    return found ? *std::move(found) : ByReference::emulated(problem);
   }
   std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override {
-    if (M::is_in_language(Binding<M, double>(problem).options()))
-      if (auto found = term_sizes_by_program(*this, problem, numbers, threads)) return found;
-    return term_sizes_of<M>(problem, numbers, threads);
+    auto found = is_in_language(problem) ? term_sizes_by_program(*this, problem, numbers, threads) : std::nullopt;
+    return found ? std::move(found) : ByReference::term_sizes(problem, numbers, threads);
   }
 };
 

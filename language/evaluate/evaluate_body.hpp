@@ -1253,27 +1253,21 @@ class Interpreter {
     return steps * groups;
   }
 
-  /// The step of a scan for many tokens at once, and how many of them that is.
-  struct TileStep {
-    std::shared_ptr<const Block> step;
-    int tokens = 0;
-  };
-  /// In draws alone: elsewhere an order of sums has been promised.
-  TileStep tile_step(const Reading& r) const {
-    if (draw_of<S>() == nullptr || token_ >= 0 || culprit_ != nullptr) return {};
+  /// The step of a scan for many tokens at once. In draws alone: elsewhere an order of sums has been promised.
+  std::shared_ptr<const Block> tile_step(const Reading& r) const {
+    if (draw_of<S>() == nullptr || token_ >= 0 || culprit_ != nullptr) return nullptr;
     const Attributes& scan = r.node.attributes;
-    TileStep tile{step_of_tile(*scan.body, scan.carry, scan.xs), 0};
-    if (tile.step) tile.tokens = tile_of(*tile.step, sizes_);
-    return tile;
+    return step_of_tile(*scan.body, scan.carry, scan.xs);
   }
 
   /// All tokens of a scan in tiles of them, the last one with those that are left.
-  void go_in_tiles(const TileStep& tile, const Reading& r, std::vector<V>& state, std::vector<Rows>& rows) {
+  void go_in_tiles(const Block& step, const Reading& r, std::vector<V>& state, std::vector<Rows>& rows) {
+    const int tokens = tile_of(step, sizes_);
     Sizes sizes = sizes_;
     Interpreter one(sizes, nullptr);
     one.in_tiles_ = true, one.place_.block = body_at(place_);
-    for (int first = 0; first < r.length(); first += tile.tokens) {
-      const int n = sizes[tokens_of_tile] = std::min(tile.tokens, r.length() - first);
+    for (int first = 0; first < r.length(); first += tokens) {
+      const int n = sizes[tokens_of_tile] = std::min(tokens, r.length() - first);
       one.token_ = first, one.place_.token = static_cast<std::uint32_t>(first);
       std::vector<V> values = r.args;
       std::move(state.begin(), state.end(), values.begin());
@@ -1282,7 +1276,7 @@ class Interpreter {
         part.offset += part.step[0] * first, part.length[0] = n;
         values[state.size() + i] = r.sequences[i].viewed(part);
       }
-      std::vector<V> out = one.run(*tile.step, std::move(values));
+      std::vector<V> out = one.run(step, std::move(values));
       for (std::size_t k = 0; k < rows.size(); ++k) rows[k].take(out[state.size() + k], first, n);
       out.resize(state.size());
       state = std::move(out);
@@ -1356,7 +1350,7 @@ class Interpreter {
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
     int done = 0;
-    if (const TileStep tile = tile_step(reading); tile.tokens > 0) go_in_tiles(tile, reading, state, rows), done = T;
+    if (const auto tile = tile_step(reading)) go_in_tiles(*tile, reading, state, rows), done = T;
     if constexpr (Several<S>) {
       try {
         if (!replay && goes_side_by_side(reading)) done = go_side_by_side(reading, state, rows);

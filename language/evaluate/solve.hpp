@@ -47,9 +47,8 @@ bool is_better_pivot(const S& a, const S& b) {
 template <class S>
 void subtract_products(S& x, const S* a, const S* b, std::size_t n) {
   if constexpr (std::is_same_v<S, Emulated>)
-    if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) {
-      const auto numbers = [n](const S* line) { return n > 0 ? &line->value : nullptr; };
-      x.value = draw->less_products(x.value, numbers(a), numbers(b), static_cast<int>(n));
+    if (PerturbedArithmetic* draw = draw_of<S>(); draw != nullptr && n > 0) {
+      x.value = draw->less_products(x.value, &a->value, &b->value, static_cast<int>(n));
       return;
     }
   for (std::size_t i = 0; i < n; ++i) x -= a[i] * b[i];

@@ -561,7 +561,8 @@ class MadeRoom : public DeclaredRoom<M, Room> {
 
 /// A room whose model is its reference in emulated arithmetic; `Answered` answers.
 template <class M, template <class> class Answered>
-class ModelledByReference final : public Answered<M> {
+class ModelledByReference : public Answered<M> {
+ public:
   Answer emulated(const Problem& problem) const override {
     return detail::doubles_of(answer<M, Emulated>(Binding<M, double>(problem), !problem.cotangents.empty()));
   }

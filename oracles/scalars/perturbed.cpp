@@ -30,6 +30,9 @@ inline double centred(std::uint32_t first, std::uint32_t second, std::uint32_t i
 /// The power of two at or below |x|, of a number that is no subnormal.
 inline double binade(double x) { return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7ff0000000000000U); }
 
+/// The spacing at x of a format that has `unit` at 1, and nowhere less than `least`.
+inline double spacing(double x, double unit, double least) { return std::max(binade(x) * unit, least); }
+
 /// y, negated where x is negative.
 inline double with_sign_of(double x, double y) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
@@ -41,9 +44,8 @@ ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint
                                     std::uint32_t from, double unit, double least, double shift,
                                     double* __restrict out) {
   for (int i = 0; i < n; ++i) {
-    const double size = std::max(binade(x[i]) * unit, least);
     const double u = centred(first, second, from + static_cast<std::uint32_t>(i)) + with_sign_of(x[i], shift);
-    const double off = x[i] + u * size;
+    const double off = x[i] + u * spacing(x[i], unit, least);
     out[i] = x[i] == 0 ? x[i] : off;
   }
 }
@@ -52,8 +54,7 @@ ASSAY_PER_MACHINE void perturb_line(const double* __restrict x, int n, std::uint
 ASSAY_PER_MACHINE void round_line(double* __restrict x, int n, std::uint32_t first, std::uint32_t second, double unit,
                                   double least) {
   for (int i = 0; i < n; ++i) {
-    const double size = std::max(binade(x[i]) * unit, least);
-    const double off = x[i] + centred(first, second, static_cast<std::uint32_t>(i)) * size;
+    const double off = x[i] + centred(first, second, static_cast<std::uint32_t>(i)) * spacing(x[i], unit, least);
     x[i] = x[i] == 0 || !(std::fabs(x[i]) <= std::numeric_limits<double>::max()) ? x[i] : off;
   }
 }
@@ -209,7 +210,7 @@ double PerturbedArithmetic::exponential(double power) {
 
 double PerturbedArithmetic::one_rounding_off(double x, double units) {
   if (!std::isfinite(x)) return x;
-  const double u = uniform(), size = x == 0 ? 0 : units * std::max(binade(x) * sum_grid_.unit, sum_grid_.least);
+  const double u = uniform(), size = x == 0 ? 0 : units * spacing(x, sum_grid_.unit, sum_grid_.least);
   // A double holds no fraction of its own spacing: a whole one, as rarely as gives the variance of a rounding.
   if (sum_grid_.unit == 0x1p-52) return std::fabs(u) < 0.5 - 1.0 / 24 ? x : x + std::copysign(size, u);
   return x + u * size;
@@ -267,7 +268,6 @@ double PerturbedArithmetic::dot(double sum, const Strided& a, const Strided& b, 
 }
 
 double PerturbedArithmetic::less_products(double x, const double* a, const double* b, int n) {
-  if (n == 0) return x;
   const Moments m = moments(a, b, n);
   const double width = width_of_sum(x - m.sum, m.squares + x * x, n + 1, sum_grid_.unit);
   double total = x - m.sum;
