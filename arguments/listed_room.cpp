@@ -1,5 +1,8 @@
 #include "arguments/listed_room.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -69,8 +72,8 @@ bool has_heads(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<
   return false;
 }
 
-/// Calls f with the program of the problem's settings and the problem, less the params that the program does not have;
-/// nothing if these settings were not traced.
+/// Calls f with the program of the problem's settings and the problem, less the params and cotangents that the program
+/// does not have; nothing if these settings were not traced.
 template <class F>
 auto by_program(const Room& room, const Problem& problem, F&& f) {
   const std::vector<RoomFacts::Ranked> all = room.inputs();
@@ -81,7 +84,16 @@ auto by_program(const Room& room, const Problem& problem, F&& f) {
   std::erase_if(known.params, [&](const auto& param) {
     return !program->settings.contains(param.first) && program->input(param.first) == nullptr;
   });
+  std::erase_if(known.cotangents, [&](const auto& cotangent) { return !program->output(cotangent.first); });
   return result = f(with_gradient(*program, all), known), result;
+}
+
+/// Without gradients of inputs that the problem leaves out and that have no value then.
+template <class N, class X>
+void leave_out_absent(const Room& room, const BasicProblem<X>& problem, BasicArrays<N>& gradients) {
+  for (const RoomFacts::Ranked& input : room.inputs())
+    if (input.field.missing == Field::Missing::absent && !problem.inputs.contains(input.field.name))
+      if (const auto found = gradients.find(input.field.name); found != gradients.end()) gradients.erase(found);
 }
 
 }  // namespace
@@ -89,6 +101,7 @@ auto by_program(const Room& room, const Problem& problem, F&& f) {
 template <class X>
 Params settings_of(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<X>& problem) {
   Params settings = problem.params;
+  settings["pairs"] = std::string(problem.params.contains("window") ? "newest" : "all");
   for (const RoomFacts::Ranked& input : inputs) {
     const BasicArray<X>* array = find(problem.inputs, input.field.name);
     if (!input.field.broadcasts || array == nullptr) continue;
@@ -105,17 +118,10 @@ const language::Mechanism& ListedRoom::program_of(const BasicProblem<X>& problem
   return with_gradient(mechanism_program(name, settings_of(all, problem)), all);
 }
 
-template <class N, class X>
-void ListedRoom::leave_out_absent(const BasicProblem<X>& problem, BasicArrays<N>& gradients) const {
-  for (const RoomFacts::Ranked& input : inputs())
-    if (input.field.missing == Field::Missing::absent && !problem.inputs.contains(input.field.name))
-      if (const auto found = gradients.find(input.field.name); found != gradients.end()) gradients.erase(found);
-}
-
 Decimals ListedRoom::decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const {
   admit(problem);
   Decimals result = language::decimals(program_of(problem), problem, options);
-  leave_out_absent(problem, result.gradients);
+  leave_out_absent(*this, problem, result.gradients);
   std::erase_if(result.bounds, [&](const auto& bound) {
     return bound.first.starts_with("d_") && !result.gradients.contains(bound.first.substr(2));
   });
@@ -130,28 +136,28 @@ BasicAnswer<HiLo> ListedRoom::values(const Problem& problem, Tier tier) const {
     if (const auto pairs = in_words(problem, {words_of(tier), 1})) return assay::detail::pairs_of(*pairs);
   admit(problem);
   BasicAnswer<HiLo> result = language::values(program_of(problem), problem, tier);
-  leave_out_absent(problem, result.gradients);
+  leave_out_absent(*this, problem, result.gradients);
   return result;
 }
 
 std::optional<BasicAnswer<Enclosed>> ListedRoom::enclosed(const Problem& problem) const {
   admit(problem);
   auto result = language::enclosed(program_of(problem), problem);
-  if (result) leave_out_absent(problem, result->gradients);
+  if (result) leave_out_absent(*this, problem, result->gradients);
   return result;
 }
 
 std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem, const WordEffort& effort) const {
   if (const auto found = admitted_by_engine(problem, effort)) return assay::detail::word_pairs(*found);
   auto result = language::in_words(program_of(problem), problem, effort);
-  if (result) leave_out_absent(problem, result->gradients);
+  if (result) leave_out_absent(*this, problem, result->gradients);
   return result;
 }
 
 Answer ListedRoom::emulated(const Problem& problem) const {
   admit(problem);
   Answer result = language::emulated(program_of(problem), problem);
-  leave_out_absent(problem, result.gradients);
+  leave_out_absent(*this, problem, result.gradients);
   return result;
 }
 
@@ -169,14 +175,32 @@ std::unique_ptr<Trajectory> ListedRoom::trajectory(Tier tier) const {
   return language::trajectory(program, tier);
 }
 
-std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem) {
-  return by_program(room, problem, language::emulated);
+std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem, const Answer& handed_on) {
+  std::optional<Answer> found = by_program(room, problem, language::emulated);
+  if (!found) return found;
+  found->outputs.insert(handed_on.outputs.begin(), handed_on.outputs.end());
+  leave_out_absent(room, problem, found->gradients);
+  for (const auto& [name, more] : handed_on.gradients)
+    std::ranges::transform(found->gradients.at(name).data, more.data, found->gradients.at(name).data.begin(),
+                           std::plus<>());
+  return found;
 }
-std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const HeldIn& numbers,
-                                            int threads) {
-  return by_program(room, problem, [&](const language::Mechanism& program, const Problem& known) {
-    return language::term_sizes(program, known, numbers, threads);
-  });
+std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const Answer& handed_on,
+                                            const HeldIn& numbers, int threads) {
+  std::optional<Arrays> found =
+      by_program(room, problem, [&](const language::Mechanism& program, const Problem& known) {
+        return language::term_sizes(program, known, numbers, threads);
+      });
+  if (!found) return found;
+  // What is handed on alone is exact.
+  for (const auto& [name, copy] : handed_on.outputs)
+    found->try_emplace(name, Array{copy.shape, std::vector<double>(copy.count())});
+  for (const auto& [name, more] : handed_on.gradients) {
+    std::vector<double>& sizes = found->at("d_" + name).data;
+    std::ranges::transform(sizes, more.data, sizes.begin(),
+                           [](double size, double x) { return size > 0 ? std::max(size, std::fabs(x)) : 0; });
+  }
+  return found;
 }
 
 BasicArrays<HiLo> ListedRoom::slopes(const Problem& problem, const Arrays& tangent) const {

@@ -9,8 +9,9 @@
 
 namespace assay::arguments {
 
-/// The problem's params, and the settings of its program that the shapes of a room's inputs decide: a ridge may be one
-/// number, one for every token, or one for every channel of it. X is double or a decimal string.
+/// The problem's params, and the settings of its program that they and the shapes of a room's inputs decide: a window
+/// may leave out pairs; a ridge may be one number, one for every token, or one for every channel of it. X is double or
+/// a decimal string.
 template <class X>
 Params settings_of(const std::vector<RoomFacts::Ranked>& inputs, const BasicProblem<X>& problem);
 
@@ -42,9 +43,6 @@ class ListedRoom : public Room {
   /// The program of the problem's settings. Kept as long as the process lives.
   template <class X>
   const language::Mechanism& program_of(const BasicProblem<X>& problem) const;
-  /// Without gradients of inputs that the problem leaves out and that have no value then.
-  template <class N, class X>
-  void leave_out_absent(const BasicProblem<X>& problem, BasicArrays<N>& gradients) const;
 };
 
 /// The room of reference M.
@@ -69,10 +67,11 @@ class RoomOf : public DeclaredRoom<M, ListedRoom> {
   }
 };
 
-/// In emulated arithmetic, by the program of the settings that the room's problem says; nothing if there is none.
-std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem);
-std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const HeldIn& numbers,
-                                            int threads);
+/// In emulated arithmetic, by the program of the settings that the room's problem says; nothing if there is none. With
+/// what the room hands on of its inputs, as they are, beside its program: outputs, and what their cotangents add.
+std::optional<Answer> emulated_by_program(const Room& room, const Problem& problem, const Answer& handed_on);
+std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const Answer& handed_on,
+                                            const HeldIn& numbers, int threads);
 
 /// The room of reference M, which answers. The model is the program's, as a listed room's, of problems that are in the
 /// language; else the reference's.
@@ -80,15 +79,25 @@ template <class M>
 class PartlyListed final : public ModelledByReference<M, MadeRoom> {
   using ByReference = ModelledByReference<M, MadeRoom>;
 
-  static bool is_in_language(const Problem& problem) {
-    return M::is_in_language(Binding<M, double>(problem).options());
+  static bool is_modelled_by_program(const Problem& problem) {
+    return M::is_modelled_by_program(Binding<M, double>(problem).options());
+  }
+  static Answer handed_on(const Problem& problem) {
+    if constexpr (requires { typename M::HandedOn; }) {
+      const Binding<typename M::HandedOn, double> binding(problem);
+      return answer<typename M::HandedOn, double>(binding, !problem.cotangents.empty());
+    }
+    return {};
   }
   Answer emulated(const Problem& problem) const override {
-    auto found = is_in_language(problem) ? emulated_by_program(*this, problem) : std::nullopt;
+    auto found =
+        is_modelled_by_program(problem) ? emulated_by_program(*this, problem, handed_on(problem)) : std::nullopt;
     return found ? *std::move(found) : ByReference::emulated(problem);
   }
   std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override {
-    auto found = is_in_language(problem) ? term_sizes_by_program(*this, problem, numbers, threads) : std::nullopt;
+    auto found = is_modelled_by_program(problem)
+                     ? term_sizes_by_program(*this, problem, handed_on(problem), numbers, threads)
+                     : std::nullopt;
     return found ? std::move(found) : ByReference::term_sizes(problem, numbers, threads);
   }
 };

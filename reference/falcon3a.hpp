@@ -71,6 +71,11 @@ struct falcon3a {
 
   template <class S>
   using Outputs = ReadsAndTail<S>;
+  using HandedOn = TailOf<falcon3a>;
+
+  /// Where its model is its program's; draws of windows are the reference's, whose pairs are one operand in all
+  /// windows.
+  static bool is_modelled_by_program(const Options& options) { return !options.has_window; }
 
   static void extend(const Options& options, Extents& e) {
     e[Axis::final_tail_len] = final_tail_len(options, e[Axis::tail_len], e[Axis::seq_len]);

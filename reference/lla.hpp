@@ -71,8 +71,8 @@ struct lla {
     }
   };
 
-  /// Conjugate gradients are not, nor limits.
-  static bool is_in_language(const Options& options) {
+  /// Conjugate gradients are not in the language, nor limits.
+  static bool is_modelled_by_program(const Options& options) {
     return options.solver == Options::Solver::direct && !options.takes_limit();
   }
 

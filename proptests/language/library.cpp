@@ -36,6 +36,7 @@ std::vector<std::string> settings_for(const Program& plain, const Problem& probl
   std::vector<std::string> list;
   for (const auto& [name, value] : problem.params)
     if (plain.settings.contains(name)) list.push_back(name + '=' + word_of(value));
+  if (plain.settings.contains("pairs") && !problem.params.contains("window")) list.emplace_back("pairs=all");
   const auto lambda = problem.inputs.find("lambda");
   if (!plain.settings.contains("ridge")) return list;
   constexpr std::string_view axes[] = {"", "T", "T K"};
@@ -207,6 +208,42 @@ TEST(Library, ProgramsWithOneWrongOperationAreNotTheReference) {
     }
   }
   EXPECT_GE(tried, 48);
+}
+
+/// The largest distance of a model's tensor from the answer's, over the largest number; HUGE_VAL of another shape.
+double off(const Array& model, const BasicArray<HiLo>& right) {
+  if (model.shape != right.shape) return HUGE_VAL;
+  double largest = 0, furthest = 0;
+  for (std::size_t i = 0; i < model.data.size(); ++i) {
+    largest = std::max(largest, std::fabs(right.data[i].hi));
+    furthest = std::max(furthest, std::fabs(model.data[i] - right.data[i].hi));
+  }
+  return furthest == 0 ? 0 : furthest / largest;
+}
+
+/// The model of a room is its answer, but for the errors that a draw makes; heads that share keys and tails that are
+/// handed on among it. Doubles are off by up to 2^-38 here.
+TEST(Library, ModelsWithoutErrorsAreTheAnswers) {
+  std::size_t compared = 0;
+  for (const Room* room : rooms()) {
+    if (room->name == "stable_rank") continue;  // has no model
+    const Shape shape{1, 6, 4, groups_heads(room->inputs()) ? 2 : 0, 4, 3, 0};
+    for (const Params& params : room->variants()) {
+      const Problem problem = room->make({.mechanism = std::string(room->name), .shape = shape, .params = params});
+      const Arrays model = flat(room->emulated(problem));
+      const auto sizes = room->term_sizes(problem, {}, 1);
+      const BasicAnswer<HiLo> answered = room->values(problem, Tier::fp64);
+      ASSERT_EQ(model.size(), answered.outputs.size() + answered.gradients.size()) << room->name;
+      for (const auto& [name, array] : model) {
+        const bool of_gradient = !answered.outputs.contains(name);
+        const BasicArray<HiLo>& right = of_gradient ? answered.gradients.at(name.substr(2)) : answered.outputs.at(name);
+        EXPECT_LE(off(array, right), 0x1p-30) << room->name << ' ' << name;
+        EXPECT_TRUE(!sizes || sizes->at(name).shape == right.shape) << room->name << ' ' << name;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GE(compared, 500U);
 }
 
 /// A gate's gradient is a sum of products of two states: where those are stored it is another draw, and outputs are

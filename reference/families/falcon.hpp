@@ -284,6 +284,26 @@ void add_final_tail(const Pairs<In>& d_pairs, const Out& cotangent) {
   }
 }
 
+/// What mini-batch room M hands on of its inputs, as they are: the outgoing tail, without the steps.
+template <class M>
+struct TailOf : M {
+  template <class Options, class In>
+  static auto forward(const Options& options, const In& in) {
+    using Rows = Tensor<typename In::scalar, 2>;
+    const Pairs<const In> pairs(options, in);
+    const int n = pairs.final_tail().size();
+    ReadsAndTail<typename In::scalar> out{{}, {}, Rows(n, in.k.size(1)), Rows(n, in.v.size(1))};
+    write_final_tail(pairs, out);
+    return out;
+  }
+  template <class Options, class In, class Out>
+  static In backward(const Options& options, const In& in, const Out& cotangent) {
+    In d = zero_like(in);
+    add_final_tail(Pairs<In>(options, d), cotangent);
+    return d;
+  }
+};
+
 template <class Options, class In>
 void check_tail(const Options& options, const In& in) {
   const int tail = in.tail_k.size(0), values = in.tail_v.size(0);
