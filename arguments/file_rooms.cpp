@@ -95,7 +95,7 @@ std::optional<BasicAnswer<Enclosed>> FileRoom::in_words(const Problem& problem, 
     try {
       const BasicAnswer<WordBall> found =
           file->judged_answer(in_packs(file->folded(), file->has_gradients(), words, effort.threads));
-      if (assay::detail::widest(found) <= word_target) return assay::detail::word_pairs(found);
+      if (assay::detail::widest(found) <= word_target) return assay::detail::word_pairs(found, effort.threads);
     } catch (const Undecided&) {
       continue;  // more words may
     }

@@ -148,7 +148,7 @@ std::optional<BasicAnswer<Enclosed>> ListedRoom::enclosed(const Problem& problem
 }
 
 std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem, const WordEffort& effort) const {
-  if (const auto found = admitted_by_engine(problem, effort)) return assay::detail::word_pairs(*found);
+  if (const auto found = admitted_by_engine(problem, effort)) return assay::detail::word_pairs(*found, effort.threads);
   auto result = language::in_words(program_of(problem), problem, effort);
   if (result) leave_out_absent(*this, problem, result->gradients);
   return result;

@@ -173,7 +173,7 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
     BasicAnswer<Enclosed> answer;
     const CaseResult result = answer_problem(file_, Tier::w2, kernel_.threads, done, answer);
     require(result.status == Status::ok, where_, ": ", name_of(result.status), ": ", result.message);
-    return oracle_of(file_.problem, std::move(answer));
+    return oracle_of(file_.problem, std::move(answer), kernel_.threads);
   };
   oracle_ = kept_in(file_.refusal ? nullptr : cache_, "truth " + digest_, ask);
   choose_form();

@@ -61,7 +61,7 @@ std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const 
                      : narrow_words(posed, posed.has_cotangents(), effort);
   if (!found) return std::nullopt;
   if (apart) join_channels(mechanism, *apart, *found);
-  return assay::detail::word_pairs(*found);
+  return assay::detail::word_pairs(*found, effort.threads);
 }
 
 BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tier tier) {

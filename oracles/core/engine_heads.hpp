@@ -87,7 +87,7 @@ template <class M, class F>
 std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
                                                   const WordEffort& effort, F&& problem_of) try {
   BasicAnswer<WordBall> answer;
-  HeadSums sums(binding.heads(), 4);  // rows may have taken more words than asked for
+  HeadSums sums(binding.heads(), 4, effort.threads);  // rows may have taken more words than asked for
   const words::Effort how{effort.words, effort.threads, words::best_isa()};
   for (int head = 0; head < binding.heads().own; ++head) {
     const typename M::template Inputs<double> in = binding.template inputs<double>(head);

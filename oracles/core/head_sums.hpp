@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "oracles/core/bind.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "oracles/multiword/word_ball.hpp"
 
 namespace assay {
 
 class HeadSums {
  public:
-  HeadSums(const HeadCount& heads, int words) : heads_(heads), words_(words) {}
+  HeadSums(const HeadCount& heads, int words, int threads) : heads_(heads), words_(words), threads_(threads) {}
 
   /// Adds the `count` numbers `number(i)` of `head`; those met for the first time are taken as they are.
   template <class F>
@@ -28,13 +29,15 @@ class HeadSums {
     }
     const auto block = static_cast<std::size_t>(split ? heads_.block(tensor.side, head) : 0);
     WordBall* to = array.data.data() + block * count;
-    for (std::size_t i = 0; i < count; ++i) to[i] = seen[block] ? assay::add(words_, to[i], number(i)) : number(i);
+    const bool adds = seen[block];
+    words::for_each_in_parallel(
+        count, threads_, [&](std::size_t i) { to[i] = adds ? assay::add(words_, to[i], number(i)) : number(i); });
     seen[block] = true;
   }
 
  private:
   const HeadCount& heads_;
-  int words_;
+  int words_, threads_;
   std::map<const void*, std::vector<bool>> seen_;
 };
 

@@ -200,7 +200,7 @@ template <class M, int W, class X>
 BasicAnswer<WordBall> in_words(const Binding<M, X>& binding, const AnswerParts& parts, int threads) {
   using P = Pack<W>;
   BasicAnswer<WordBall> result;
-  HeadSums sums(binding.heads(), W);
+  HeadSums sums(binding.heads(), W, threads);
   const std::vector<PackedHeads> packs = PackedHeads::of(binding.heads().own);
   std::vector<PackedPart<P>> found = computed<M, P>(binding, parts, packs, threads);
   const std::size_t parts_of_pack = found.size() / std::max<std::size_t>(packs.size(), 1);

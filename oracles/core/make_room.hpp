@@ -214,8 +214,18 @@ inline Enclosed word_pair(const WordBall& x) {
   return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
 }
 
-inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer) {
-  return convert_answer<Enclosed>([](std::string_view, const WordBall& x) { return word_pair(x); }, answer);
+inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer, int threads) {
+  BasicAnswer<Enclosed> pairs;
+  const auto convert = [threads](const BasicArrays<WordBall>& from, BasicArrays<Enclosed>& to) {
+    for (const auto& [name, array] : from) {
+      const BasicArray<Enclosed>& into = to[name] = BasicArray<Enclosed>(array.shape);
+      Enclosed* const out = to[name].data.data();
+      words::for_each_in_parallel(into.data.size(), threads,
+                                  [&, out](std::size_t i) { out[i] = word_pair(array.data[i]); });
+    }
+  };
+  convert(answer.outputs, pairs.outputs), convert(answer.gradients, pairs.gradients);
+  return pairs;
 }
 
 template <class S>
@@ -550,7 +560,7 @@ class MadeRoom : public DeclaredRoom<M, Room> {
     auto found = engine_answer(binding, gradients, effort);
     if (!found) found = F::narrow_words(binding, {gradients, false}, effort);
     if (!found) return std::nullopt;
-    return detail::word_pairs(*found);
+    return detail::word_pairs(*found, effort.threads);
   }
 
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -36,12 +37,15 @@ Oracle oracle_of(const Room& room, const Problem& problem, int words) {
   return oracle_of(problem, std::move(*proven));
 }
 
-Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer) {
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer, int threads) {
   Oracle oracle;
   oracle.head_axis = has_head_axis(problem);
   for (auto& [name, array] : named(std::move(answer))) {
-    Oracle::Tensor tensor{array.shape, {}, {}};
-    for (const Enclosed& x : array.data) tensor.value.push_back(x.value), tensor.bound.push_back(x.bound);
+    const std::size_t n = array.data.size();
+    Oracle::Tensor tensor{array.shape, std::vector<HiLo>(n), std::vector<double>(n)};
+    words::for_each_in_parallel(n, threads, [&, &all = array.data](std::size_t i) {
+      tensor.value[i] = all[i].value, tensor.bound[i] = all[i].bound;
+    });
     oracle.tensors.emplace_back(name, std::move(tensor));
   }
   return oracle;

@@ -66,7 +66,7 @@ struct Oracle {
 /// comparison.
 Oracle oracle_of(const Room& room, const Problem& problem, int words = 2);
 /// As above, of an answer that is known already.
-Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer);
+Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer, int threads = 1);
 
 /// "[1][96][12]" for element `flat` of a tensor of that shape.
 std::string place(const std::vector<int>& shape, std::size_t flat);

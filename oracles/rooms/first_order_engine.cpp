@@ -133,7 +133,7 @@ int heads_at_once(const Binding<M, double>& binding, bool gradients, const WordE
 template <class M>
 BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradients, const WordEffort& effort) {
   BasicAnswer<WordBall> answer;
-  HeadSums sums(binding.heads(), effort.words);
+  HeadSums sums(binding.heads(), effort.words, effort.threads);
   const int heads = binding.heads().own, threads = heads_at_once(binding, gradients, effort);
   for (int first = 0; first < heads; first += threads) {
     const int count = std::min(threads, heads - first);

@@ -17,7 +17,10 @@ class GatedHeads {
 
  public:
   GatedHeads(const Binding<parallax_gate, double>& binding, bool gradients, int threads)
-      : binding_(binding), gradients_(gradients), how_{W, threads, words::best_isa()}, sums_(binding.heads(), 4) {}
+      : binding_(binding),
+        gradients_(gradients),
+        how_{W, threads, words::best_isa()},
+        sums_(binding.heads(), 4, threads) {}
 
   /// False where the engine is not for this problem.
   bool add(const detail::PackedHeads& heads) {
