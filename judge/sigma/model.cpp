@@ -51,14 +51,14 @@ Problem in_blocks(const Problem& problem, const BlockOperands& operands, std::ui
 }
 
 /// To the 16 bits that three bytes of a float hold: sigma is known to a fifth, and a cache holds more cases.
-void shorten(std::vector<double>& list) {
+void shorten(std::vector<double>& list, int threads) {
   constexpr double split = 0x1p37 + 1;  // Dekker, Numer. Math. 18, 1971
-  for (double& x : list)
+  words::for_each_in_parallel(list.size(), threads, [&](std::size_t i) {
+    double& x = list[i];
     if (x >= std::numeric_limits<float>::min() && x <= std::numeric_limits<float>::max())
       x = x * split - (x * split - x);
+  });
 }
-
-ExactRun truth_of(const Oracle::Tensor& truth) { return {nearest_doubles(truth.value), truth.value}; }
 
 /// The draws of one tensor, and of a number those of its terms where they add up to it.
 struct Drawn {
@@ -99,16 +99,17 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& d
              .reach = {},
              .stored = stored};
   // The truth itself, and no run in doubles, is what the draws are about.
-  const Spread spread = spread_of(drawn.draws, truth_of(truth), e.layout, stored, 1, drawn.terms, threads);
+  const ExactRun exact(nearest_doubles(truth.value), truth.value);
+  const Spread spread = spread_of(drawn.draws, exact, e.layout, stored, 1, drawn.terms, threads);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
-  shorten(e.sigma), shorten(e.freedom), set_reach(e, factor, threads);
+  shorten(e.sigma, threads), shorten(e.freedom, threads), set_reach(e, factor, threads);
   e.rms_limit = factor * rms_limit(spread, limits.tensor_rate);
   // Where operands are as wide as sums, every element shows such a gain, and one rounding of a sum is that of a whole
   // row.
   if (sums_are_narrow(precision)) return e;
   e.gain_weight = gain_weights(e);
-  e.gains = expected_sums(drawn.draws, truth_of(truth), {}, e.layout, e.gain_weight, spread, limits.tensor_rate,
-                          JudgedSlices::all);
+  e.gains = expected_sums(drawn.draws, exact, {}, e.layout, e.gain_weight, spread, limits.tensor_rate,
+                          JudgedSlices::all, threads);
   for (SliceSum& sum : e.gains) sum.reach *= factor;
   return e;
 }

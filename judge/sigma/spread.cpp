@@ -1,6 +1,7 @@
 #include "judge/sigma/spread.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/special_functions/digamma.hpp>
@@ -8,6 +9,7 @@
 #include <boost/math/special_functions/trigamma.hpp>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <tuple>
@@ -22,6 +24,17 @@ namespace assay {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Adds up `of`(first, last) of blocks of neighbours in their order: the same bits on any number of threads.
+template <class F>
+auto sum_of_blocks(std::size_t count, int threads, F&& of) {
+  constexpr std::size_t block = 1 << 16;
+  std::vector<decltype(of(0, 0))> parts(std::max<std::size_t>(1, (count + block - 1) / block));
+  words::in_parallel(parts.size(), threads,
+                     [&](std::size_t b) { parts[b] = of(b * block, std::min(count, (b + 1) * block)); });
+  for (std::size_t b = 1; b < parts.size(); ++b) parts[0] += parts[b];
+  return parts[0];
+}
 
 /// Statistics of statistics need no long doubles.
 using InDoubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
@@ -85,41 +98,52 @@ double inverse_trigamma(double y) {
 class Ratios {
  public:
   /// Those of the elements that the guess says something of.
-  Ratios(double nu, const Prior& guess, const std::vector<double>& ratio, const std::vector<double>& logarithm)
-      : nu_(nu) {
-    for (std::size_t i = 0; i < ratio.size(); ++i) {
-      if (!guess.says_of(i)) continue;
-      ++count_, largest_ = std::max(largest_, ratio[i]);
-      if (ratio[i] > 0) ++moved_, sum_ += logarithm[i], squares_ += logarithm[i] * logarithm[i];
-    }
-    for (std::size_t i = 0; i < ratio.size(); ++i) {  // in units of the largest, or squares overflow
-      if (!guess.says_of(i)) continue;
-      const double x = ratio[i] / largest_;
-      scaled_ += x, scaled_squares_ += x * x;
-    }
+  Ratios(double nu, const Prior& guess, const std::vector<double>& ratio, const std::vector<double>& logarithm,
+         int threads)
+      : nu_(nu), of_(sum_of_blocks(ratio.size(), threads, [&](std::size_t first, std::size_t last) {
+          Sums sums;
+          for (std::size_t i = first; i < last; ++i) {
+            if (!guess.says_of(i)) continue;
+            ++sums.count, sums.largest = std::max(sums.largest, ratio[i]);
+            if (ratio[i] > 0) ++sums.moved, sums.sum += logarithm[i], sums.squares += logarithm[i] * logarithm[i];
+          }
+          return sums;
+        })) {
+    // In units of the largest, or squares overflow.
+    scaled_ = sum_of_blocks(ratio.size(), threads, [&](std::size_t first, std::size_t last) {
+      Scaled sums;
+      for (std::size_t i = first; i < last; ++i) {
+        if (!guess.says_of(i)) continue;
+        const double x = ratio[i] / of_.largest;
+        sums.sum += x, sums.squares += x * x;
+      }
+      return sums;
+    });
   }
 
   double freedom() const { return std::min(by_moments(), by_logarithms()); }
 
   double factor(double d) const {
-    return moved_ == 0 ? 1 : tile::ex2((sum_ / moved_ - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
+    return of_.moved == 0
+               ? 1
+               : tile::ex2((of_.sum / of_.moved - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
   }
 
  private:
   /// By the squared coefficient of variation of F, 2 (nu + d - 2) / (nu (d - 4)): it sees variances far above their
   /// guess.
   double by_moments() const {
-    if (!(largest_ > 0)) return infinite;
-    const double excess = nu_ * (scaled_squares_ * count_ / (scaled_ * scaled_) - 1);
+    if (!(of_.largest > 0)) return infinite;
+    const double excess = nu_ * (scaled_.squares * of_.count / (scaled_.sum * scaled_.sum) - 1);
     return excess > 2 ? (4 * excess + 2 * nu_ - 4) / (excess - 2) : infinite;
   }
 
   /// By the variance of its logarithm, trigamma(nu / 2) + trigamma(d / 2): it sees variances far below their guess.
   /// Zeros have none and are left out.
   double by_logarithms() const {
-    if (moved_ < 3) return infinite;
+    if (of_.moved < 3) return infinite;
     const double excess =
-        (squares_ - sum_ * sum_ / moved_) / (moved_ - 1) - boost::math::trigamma(nu_ / 2, InDoubles());
+        (of_.squares - of_.sum * of_.sum / of_.moved) / (of_.moved - 1) - boost::math::trigamma(nu_ / 2, InDoubles());
     return excess > 0 ? 2 * inverse_trigamma(excess) : infinite;
   }
 
@@ -128,7 +152,21 @@ class Ratios {
     return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
   }
 
-  double nu_, count_ = 0, moved_ = 0, largest_ = 0, sum_ = 0, squares_ = 0, scaled_ = 0, scaled_squares_ = 0;
+  struct Sums {
+    double count = 0, moved = 0, largest = 0, sum = 0, squares = 0;
+    void operator+=(const Sums& more) {
+      count += more.count, moved += more.moved, largest = std::max(largest, more.largest);
+      sum += more.sum, squares += more.squares;
+    }
+  };
+  struct Scaled {
+    double sum = 0, squares = 0;
+    void operator+=(const Scaled& more) { sum += more.sum, squares += more.squares; }
+  };
+
+  double nu_;
+  Sums of_;
+  Scaled scaled_;
 };
 
 /// The mean of the four rows before and after it, in the same column.
@@ -174,7 +212,7 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
   });
   double factor = 1;
   for (bool again = true; again;) {
-    const Ratios kept(nu, prior, ratio, logarithm);
+    const Ratios kept(nu, prior, ratio, logarithm, threads);
     const double scatter = kept.freedom();
     factor = kept.factor(scatter);
     prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
@@ -184,31 +222,46 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
     constexpr double tail = 1e-3;
     const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
     const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
-    for (std::size_t i = 0; i < N; ++i) {
-      if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
-      prior.contradicted[i] = 1, again = true;
-    }
+    const std::size_t aside = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+      std::size_t found = 0;
+      for (std::size_t i = first; i < last; ++i) {
+        if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
+        prior.contradicted[i] = 1, ++found;
+      }
+      return found;
+    });
+    again = aside > 0;
   }
   // An element that stood still in all draws may move as far as any of its neighbours did.
-  for (std::size_t i = 0; i < N; ++i)
+  words::for_each_in_parallel(N, threads, [&](std::size_t i) {
     if (ratio[i] > 0 && prior.contradicted[i] == 0) prior.variance[i] *= factor;
+  });
   const auto aside = std::count(prior.contradicted.begin(), prior.contradicted.end(), 1);
   prior.worth *= 1 - static_cast<double>(aside) / static_cast<double>(N);
   return prior;
 }
 
+/// Sums of products of two draws, lower triangle.
+struct Gram {
+  std::vector<double> sums;
+  void operator+=(const Gram& more) { std::ranges::transform(sums, more.sums, sums.begin(), std::plus<>()); }
+};
+
 /// tr(Sigma^2) of the draws' covariance after dividing every element by `scale` (0 drops it): the unbiased estimator of
 /// Bai and Saranadasa (Statistica Sinica 6, 1996, eq. 3.3).
 double squared_correlations(const std::vector<std::vector<double>>& draws, const std::vector<double>& mean,
-                            const std::vector<double>& scale) {
+                            const std::vector<double>& scale, int threads) {
   const std::size_t K = draws.size();
-  std::vector<double> gram(K * K), z(K);
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    if (!(scale[i] > 0)) continue;
-    for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
-    for (std::size_t k = 0; k < K; ++k)
-      for (std::size_t l = 0; l <= k; ++l) gram[k * K + l] += z[k] * z[l];
-  }
+  const std::vector<double> gram = sum_of_blocks(mean.size(), threads, [&](std::size_t first, std::size_t last) {
+                                     std::vector<double> sums(K * K), z(K);
+                                     for (std::size_t i = first; i < last; ++i) {
+                                       if (!(scale[i] > 0)) continue;
+                                       for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
+                                       for (std::size_t k = 0; k < K; ++k)
+                                         for (std::size_t l = 0; l <= k; ++l) sums[k * K + l] += z[k] * z[l];
+                                     }
+                                     return Gram{std::move(sums)};
+                                   }).sums;
   const auto nu = static_cast<double>(K - 1);
   double trace = 0, squares = 0;
   for (std::size_t k = 0; k < K; ++k) {
@@ -218,10 +271,14 @@ double squared_correlations(const std::vector<std::vector<double>>& draws, const
   return std::max(0.0, nu * nu / ((nu + 2) * (nu - 1)) * (squares - trace * trace / nu));
 }
 
-bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored) {
-  return std::all_of(draws.begin(), draws.end(), [stored](const std::vector<double>& draw) {
-    return std::all_of(draw.begin(), draw.end(), [stored](double x) { return representable(stored, x); });
+bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored, int threads) {
+  std::atomic<bool> all = true;
+  words::for_each_in_parallel(draws[0].size(), threads, [&](std::size_t i) {
+    if (!all) return;
+    for (const std::vector<double>& draw : draws)
+      if (!representable(stored, draw[i])) all = false;
   });
+  return all;
 }
 
 }  // namespace
@@ -279,6 +336,57 @@ static std::pair<double, double> variance_of_sum(const std::vector<std::vector<d
   return {variance, std::isfinite(worth) ? worth * worth : static_cast<double>(terms.size() - 1)};
 }
 
+namespace {
+
+/// Sums over the elements that may err.
+struct Weights {
+  double excess = 0, diagonal = 0, counted = 0;
+  void operator+=(const Weights& more) { excess += more.excess, diagonal += more.diagonal, counted += more.counted; }
+};
+
+/// What the draws and the guess say together.
+struct Blend {
+  const Moments& m;
+  const Prior& prior;
+  const ExactRun& exact;
+  Format stored;
+  double doubled, nu, draws;
+  bool rounds;  ///< the draws are not on the grid of `stored`
+
+  /// sigma^2 of element i, which `spread` gets.
+  double element(std::size_t i, Spread& spread, Weights& weights) const {
+    const bool alone = prior.contradicted[i] != 0;
+    // An element that stood still in all draws is none of the model's: its guess counts where it has a mean.
+    const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
+    const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
+    // Jittered rounding has twice the variance of nearest_even.
+    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value[i];
+    // The exact run has been rounded to a double, unless it is known where it was.
+    const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
+    const double bias = std::max(0.0, off * off - drawn / draws - rounded * rounded / 12);
+    double last = 0;
+    // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
+    const bool undrawn = rounds || std::fabs(x) < std::ldexp(1.0, info(stored).min_exponent);
+    if (undrawn && (inner > 0 || m.mean[i] != x || !representable(stored, x))) {
+      const double s = spacing(stored, std::sqrt(x * x + inner));
+      last = s * s / 12;
+    }
+    const double total = inner + bias + last;
+    spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
+    // Satterthwaite: only the drawn part is uncertain.
+    const double known = alone ? nu : prior.freedom + nu;
+    spread.freedom[i] = inner > 0 ? known * (total / inner) * (total / inner) : infinite;
+    if (!(total > 0)) return total;
+    const double a = inner / total, b = last / total;
+    // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
+    if (a > 0) weights.excess += a * 2 / std::max(known - 2, 0.0);
+    weights.diagonal += 2 * a * b + b * b, ++weights.counted;
+    return total;
+  }
+};
+
+}  // namespace
+
 Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
                  Format stored, double doubled, const std::vector<std::vector<double>>& terms, int threads) {
   const std::size_t N = layout.size(), K = draws.size();
@@ -289,9 +397,12 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
 
   // Neighbours that always move together are one witness, not many.
   std::vector<double> scale(N);
-  double varying = 0;
-  for (std::size_t i = 0; i < N; ++i) scale[i] = std::sqrt(m.variance[i]), varying += scale[i] > 0 ? 1 : 0;
-  const double together = squared_correlations(draws, m.mean, scale);
+  const auto varying = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    double count = 0;
+    for (std::size_t i = first; i < last; ++i) scale[i] = std::sqrt(m.variance[i]), count += scale[i] > 0 ? 1 : 0;
+    return count;
+  });
+  const double together = squared_correlations(draws, m.mean, scale, threads);
   const double most = together > 0 ? nu * std::max(0.0, varying * varying / together - 1) : infinite;
 
   // The guess that is worth most counts. The separable one of a vector is the mean.
@@ -306,43 +417,18 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, nu + 1, std::vector<double>(N)};
   spread.doubled = doubled;
-  const bool rounds = !all_on_grid(draws, stored);
-  const double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
-  const double freedom = prior.freedom + nu;
-  double diagonal = 0, counted = 0, excess = 0;
-  for (std::size_t i = 0; i < N; ++i) {
-    const bool alone = prior.contradicted[i] != 0;
-    // An element that stood still in all draws is none of the model's: its guess counts where it has a mean.
-    const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
-    const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
-    // Jittered rounding has twice the variance of nearest_even.
-    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value[i];
-    // The exact run has been rounded to a double, unless it is known where it was.
-    const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
-    const double bias = std::max(0.0, off * off - drawn / static_cast<double>(K) - rounded * rounded / 12);
-    double last = 0;
-    // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
-    const bool undrawn = rounds || std::fabs(x) < smallest_normal;
-    if (undrawn && (inner > 0 || m.mean[i] != x || !representable(stored, x))) {
-      const double s = spacing(stored, std::sqrt(x * x + inner));
-      last = s * s / 12;
-    }
-    const double total = inner + bias + last;
-    spread.sigma[i] = std::sqrt(total), spread.drawn[i] = inner;
-    // Satterthwaite: only the drawn part is uncertain.
-    const double known = alone ? nu : freedom;
-    spread.freedom[i] = inner > 0 ? known * (total / inner) * (total / inner) : infinite;
-    scale[i] = std::sqrt(doubled * total);
-    if (!(total > 0)) continue;
-    const double a = inner / total, b = last / total;
-    // drawn / chi-square(d) * d has the mean drawn * d / (d - 2).
-    if (a > 0) excess += a * 2 / std::max(known - 2, 0.0);
-    diagonal += 2 * a * b + b * b, ++counted;
-  }
+  const bool rounds = !all_on_grid(draws, stored, threads);
+  const Blend blend{m, prior, exact, stored, doubled, nu, static_cast<double>(K), rounds};
+  const Weights weights = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    Weights sums;
+    for (std::size_t i = first; i < last; ++i) scale[i] = std::sqrt(doubled * blend.element(i, spread, sums));
+    return sums;
+  });
   // Output roundings are independent. Two standard errors (2 / nu each) on the correlations that the draws only
   // estimate.
-  const double correlations = squared_correlations(draws, m.mean, scale) * (1 + 4 / nu) + diagonal;
-  if (counted > 0) spread.excess = 1 + excess / counted;
+  const double correlations = squared_correlations(draws, m.mean, scale, threads) * (1 + 4 / nu) + weights.diagonal;
+  const double counted = weights.counted;
+  if (counted > 0) spread.excess = 1 + weights.excess / counted;
   spread.independent = counted == 0 ? 0 : std::clamp(counted * counted / correlations, 1.0, counted);
   return spread;
 }

@@ -4,6 +4,7 @@
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -50,15 +51,22 @@ struct Drawn {
 
 Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                  const std::vector<std::vector<double>>& witnesses, const Layout& layout,
-                 const std::vector<double>& weight, const Spread& spread, JudgedSlices which) {
-  std::vector<double> all(weight.size()), undrawn(weight.size());
-  for (std::size_t i = 0; i < weight.size(); ++i) {
-    const double variance = spread.sigma[i] * spread.sigma[i];
-    all[i] = weight[i] * variance, undrawn[i] = weight[i] * std::max(0.0, variance - spread.drawn[i]);
-  }
-  Drawn in{
-      .sums = {}, .rest = slice_sums(layout, weight, undrawn), .kept = {}, .unit = slice_sums(layout, weight, all)};
-  for (const auto& draw : draws) in.sums.push_back(slice_sums(layout, weight, distances(draw, exact)));
+                 const std::vector<double>& weight, const Spread& spread, JudgedSlices which, int threads) {
+  Drawn in{.sums = std::vector<std::vector<double>>(draws.size()), .rest = {}, .kept = {}, .unit = {}};
+  const auto sum_up = [&](const auto& of) {
+    std::vector<double> numbers(weight.size());
+    for (std::size_t i = 0; i < weight.size(); ++i) numbers[i] = of(i);
+    return slice_sums(layout, weight, numbers);
+  };
+  const auto variance = [&](std::size_t i) { return spread.sigma[i] * spread.sigma[i]; };
+  words::in_parallel(draws.size() + 2, threads, [&](std::size_t k) {
+    if (k == draws.size())
+      in.rest = sum_up([&](std::size_t i) { return weight[i] * std::max(0.0, variance(i) - spread.drawn[i]); });
+    else if (k > draws.size())
+      in.unit = sum_up([&](std::size_t i) { return weight[i] * variance(i); });
+    else
+      in.sums[k] = sum_up([&](std::size_t i) { return exact.distance(draws[k][i], i); });
+  });
   in.kept.resize(in.rest.size());
   for (const auto& witness : witnesses) {
     const std::vector<double> leaning = slice_sums(layout, weight, distances(witness, exact));
@@ -143,9 +151,9 @@ std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& 
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
-                                    JudgedSlices which) {
+                                    JudgedSlices which, int threads) {
   const std::vector<Slice> slices = slices_of(layout, which);
-  const Drawn in = drawn_sums(draws, exact, witnesses, layout, weight, spread, which);
+  const Drawn in = drawn_sums(draws, exact, witnesses, layout, weight, spread, which, threads);
 
   // Two-sided, shared out among the slices.
   const double each = false_alarm_rate / (2 * static_cast<double>(slices.size()));

@@ -52,6 +52,6 @@ std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which = JudgedSl
 std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
-                                    JudgedSlices which = JudgedSlices::all);
+                                    JudgedSlices which = JudgedSlices::all, int threads = 1);
 
 }  // namespace assay
