@@ -522,11 +522,18 @@ using ByContract = std::function<std::vector<ReportRow>(const Tensors& settled)>
 /// The answer of `emulated` for the trial; the kernel runs once, when this is first called.
 using Emulation = std::function<const Named<std::vector<double>>&()>;
 
-/// In which format the contract stores what its kernel answers.
-Named<Format> stored_by_contract(const Trial& trial, const Emulation& own) {
+/// In which format the contract stores what its kernel answers. One group of heads tells.
+Named<Format> stored_by_contract(const Trial& trial) {
   const auto stored = [&] {
+    const HeadGroups groups = head_groups(trial.room, trial.problem);
+    const std::optional<Problem> part = groups.known && groups.shared > 1
+                                            ? std::optional(groups_of(trial.room, trial.problem, groups, 0, 1))
+                                            : std::nullopt;
+    const Policy policy = trial.kernel.policy();
+    const int tile = trial.tiles.empty() ? trial.kernel.tile : trial.tiles.front();
     Named<Format> list;
-    for (const auto& [name, values] : own()) list.emplace_back(name, stored_by(trial.kernel.policy(), values));
+    for (const auto& [name, array] : flat(trial.kernel.form->run(part ? *part : trial.problem, policy, tile)))
+      if (!array.data.empty()) list.emplace_back(name, stored_by(policy, array.data));
     return list;
   };
   return kept_in(trial.cache, text("stored ", trial.digest, ' ', key_of(trial.kernel)), stored);
@@ -584,7 +591,7 @@ void ask_besides(const Trial& trial, const ByModel& by_model, const Arrays& answ
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (by_model[i] && by_model[i]->verdict == Verdict::fail) rows[i].judgement.verdict = Verdict::fail;
-  note_dtypes(trial, stored_by_contract(trial, own), rows);
+  note_dtypes(trial, stored_by_contract(trial), rows);
 }
 
 /// Says what the case shows, which takes as long as the verdict; who waits hears the verdict before.

@@ -476,8 +476,7 @@ void try_corruptions(const Bench& b) {
   const Layout layout{static_cast<int>(b.grid.heads), static_cast<int>(b.grid.rows), static_cast<int>(b.grid.cols)};
   for (const Corruption& corruption : corruptions()) {
     if (std::ranges::find(known, corruption.name) != std::end(known) || !corruption.applies(layout)) continue;
-    Values values = b.truth.data;
-    corruption.apply(values, layout);
+    Values values = corruption.applied(b.truth.data, layout);
     if (values != b.truth.data)
       b.f({std::string(corruption.name), std::string(corruption.what), "write every row, column and head",
            std::move(values), 60});

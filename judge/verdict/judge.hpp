@@ -93,13 +93,15 @@ std::optional<std::size_t> undecided_at(const Expected& expected);
 struct Corruption {
   std::string_view name, what;
   bool (*applies)(const Layout& layout);
-  void (*apply)(std::vector<double>& tensor, const Layout& layout);
+  /// What stands in that element then.
+  double (*element)(const std::vector<double>& tensor, const Layout& layout, int head, int row, int col);
   bool one_row = false;       ///< changes one row: of a vector, a single element, which may well be within its sigma
   bool may_be_right = false;  ///< mechanisms have the symmetry: Gram matrices, and heads of a group that see one key
   bool moves_rows = false;    ///< rows take each other's place, which are alike where all see one key
 
   /// Whether accepting it makes a verdict VACUOUS; otherwise it is only reported.
   bool must_be_rejected(const Layout& layout) const { return !one_row || layout.cols > 1; }
+  std::vector<double> applied(const std::vector<double>& tensor, const Layout& layout) const;
 };
 std::span<const Corruption> corruptions();
 

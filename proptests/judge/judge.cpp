@@ -108,9 +108,7 @@ TEST(Judge, rejects_every_corruption_when_it_is_the_answer) {
     int applied = 0;
     for (const Corruption& c : corruptions()) {
       if (!c.applies(e.layout)) continue;
-      std::vector<double> got = healthy(e, 11);
-      c.apply(got, e.layout);
-      EXPECT_EQ(judge(e, got).verdict, Verdict::fail) << c.name;
+      EXPECT_EQ(judge(e, c.applied(healthy(e, 11), e.layout)).verdict, Verdict::fail) << c.name;
       ++applied;
     }
     EXPECT_GE(applied, 7);
