@@ -124,6 +124,29 @@ TEST(Spread, exact_neighbours_are_no_witnesses) {
 }
 
 /// Three draws that agree know nothing of what they would scatter by, and the limit is still a number.
+/// Sums go block by block: all of them count, and threads change no bit.
+TEST(Spread, of_a_large_tensor_has_the_same_bits_on_any_number_of_threads) {
+  const Layout layout{3, 4099, 16};
+  Noise random(3);
+  const std::vector<double> exact(layout.size(), 1.0);
+  const auto list = draws_of(exact, [&] {
+    std::vector<double> noise(layout.size());
+    std::ranges::generate(noise, [&] { return random.normal(); });
+    return noise;
+  });
+  const Spread one = spread_of(list, exact, layout, Format::fp64),
+               five = spread_of(list, exact, layout, Format::fp64, 2, {}, 5);
+  EXPECT_EQ(one.sigma, five.sigma);
+  EXPECT_EQ(one.freedom, five.freedom);
+  EXPECT_EQ(one.independent, five.independent);
+  EXPECT_EQ(one.excess, five.excess);
+  // What the draws estimate of correlations has two standard errors on top. A mean of the draws that is off by more
+  // than it ought to be is a bias: of chi-square - 1 the positive part has the mean 2 phi(1).
+  const double nu = draws - 1, bias = 2 * 0.484 / draws;
+  const double independent = static_cast<double>(layout.size()) / (1 + 4 / nu) * (1 + bias);
+  EXPECT_NEAR(one.independent / independent, 1, 0.05);
+}
+
 TEST(Spread, of_one_number_that_stands_still_has_a_limit) {
   const std::vector<std::vector<double>> still(3, {1.5});
   const Spread spread = spread_of(still, std::vector<double>{1}, {1, 1, 1}, Format::fp64);
