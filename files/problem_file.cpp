@@ -6,13 +6,16 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "files/did_you_mean.hpp"
 #include "files/input_file.hpp"
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/scale_param.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -353,11 +356,17 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   }
   std::optional<Reader> reader;
   if (read.room != nullptr) reader.emplace(read, where);
+  std::vector<std::pair<std::string, Array>> arrays;
   for (auto it = file.tensors.begin(); it != file.tensors.end(); it = file.tensors.erase(it)) {
-    Array array = load(text(where, ": tensor ", it->first), it->second);
-    read.digests[it->first] = sha256(array);
+    arrays.emplace_back(it->first, load(text(where, ": tensor ", it->first), it->second));
     read.dtypes[it->first] = format_of(it->second);
-    if (reader) reader->add(it->first, std::move(array));
+  }
+  std::vector<std::string> digests(arrays.size());
+  words::in_parallel(arrays.size(), static_cast<int>(std::thread::hardware_concurrency()),
+                     [&](std::size_t i) { digests[i] = sha256(arrays[i].second); });
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    read.digests[arrays[i].first] = std::move(digests[i]);
+    if (reader) reader->add(arrays[i].first, std::move(arrays[i].second));
   }
   if (reader) reader->count();
   return read;
