@@ -94,7 +94,7 @@ class Reader {
     const Seen* shared = count(Field::Heads::shared);
     if (own != nullptr) to_.heads = own->layout.heads();
     if (shared != nullptr) to_.shared_heads = shared->layout.heads();
-    if (own != nullptr && to_.shared_heads > 0)
+    if (own != nullptr && shared != nullptr && to_.shared_heads > 0)
       refuse_unless(to_.heads % to_.shared_heads == 0, own->name, ": ", to_.heads, " heads cannot share the ",
                     to_.shared_heads, " of ", shared->name, " evenly");
   }
@@ -133,12 +133,13 @@ class Reader {
       const std::ptrdiff_t votes = agree + (one.layout.by_token() ? 0 : static_cast<std::ptrdiff_t>(seen_.size()));
       if (votes > most) says = &one, most = votes;
     }
+    if (says == nullptr) return nullptr;
     for (const Seen& one : seen_)
       if (one.ranked->field.heads == side && one.layout.heads() != says->layout.heads()) refuse(one, *says);
     const auto first = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& one) {
       return one.ranked->field.heads == side && one.layout.heads() == says->layout.heads();
     });
-    return says == nullptr ? nullptr : &*first;
+    return &*first;
   }
 
   void refuse(const Seen& wrong, const Seen& right) {

@@ -211,18 +211,17 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
     prior.contradicted[i] = std::isinf(ratio[i]);
   });
   double factor = 1;
-  for (bool again = true; again;) {
+  for (std::size_t more = 1; more > 0;) {
     const Ratios kept(nu, prior, ratio, logarithm, threads);
     const double scatter = kept.freedom();
     factor = kept.factor(scatter);
     prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
-    again = false;
     if (!(prior.freedom > 0)) break;
     // Elements whose like the model shows only once in five hundred are set aside.
     constexpr double tail = 1e-3;
     const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
     const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
-    const std::size_t aside = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    more = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
       std::size_t found = 0;
       for (std::size_t i = first; i < last; ++i) {
         if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
@@ -230,7 +229,6 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
       }
       return found;
     });
-    again = aside > 0;
   }
   // An element that stood still in all draws may move as far as any of its neighbours did.
   words::for_each_in_parallel(N, threads, [&](std::size_t i) {

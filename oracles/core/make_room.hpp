@@ -218,10 +218,9 @@ inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer, int
   BasicAnswer<Enclosed> pairs;
   const auto convert = [threads](const BasicArrays<WordBall>& from, BasicArrays<Enclosed>& to) {
     for (const auto& [name, array] : from) {
-      const BasicArray<Enclosed>& into = to[name] = BasicArray<Enclosed>(array.shape);
-      Enclosed* const out = to[name].data.data();
-      words::for_each_in_parallel(into.data.size(), threads,
-                                  [&, out](std::size_t i) { out[i] = word_pair(array.data[i]); });
+      const std::vector<WordBall>& balls = array.data;
+      std::vector<Enclosed>& out = (to[name] = BasicArray<Enclosed>(array.shape)).data;
+      words::for_each_in_parallel(balls.size(), threads, [&](std::size_t i) { out[i] = word_pair(balls[i]); });
     }
   };
   convert(answer.outputs, pairs.outputs), convert(answer.gradients, pairs.gradients);
