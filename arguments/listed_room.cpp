@@ -180,9 +180,10 @@ std::optional<Answer> emulated_by_program(const Room& room, const Problem& probl
   if (!found) return found;
   found->outputs.insert(handed_on.outputs.begin(), handed_on.outputs.end());
   leave_out_absent(room, problem, found->gradients);
-  for (const auto& [name, more] : handed_on.gradients)
-    std::ranges::transform(found->gradients.at(name).data, more.data, found->gradients.at(name).data.begin(),
-                           std::plus<>());
+  for (const auto& [name, more] : handed_on.gradients) {
+    std::vector<double>& sum = found->gradients.at(name).data;
+    std::ranges::transform(sum, more.data, sum.begin(), std::plus<>());
+  }
   return found;
 }
 std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const Answer& handed_on,

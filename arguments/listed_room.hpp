@@ -73,8 +73,8 @@ std::optional<Answer> emulated_by_program(const Room& room, const Problem& probl
 std::optional<Arrays> term_sizes_by_program(const Room& room, const Problem& problem, const Answer& handed_on,
                                             const HeldIn& numbers, int threads);
 
-/// The room of reference M, which answers. The model is the program's, as a listed room's, of problems that are in the
-/// language; else the reference's.
+/// The room of reference M, which answers. The model is the program's, as a listed room's, of problems of which M says
+/// so; else the reference's.
 template <class M>
 class PartlyListed final : public ModelledByReference<M, MadeRoom> {
   using ByReference = ModelledByReference<M, MadeRoom>;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,6 @@
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/scale_param.hpp"
-#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -362,9 +360,9 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
     arrays.emplace_back(it->first, load(text(where, ": tensor ", it->first), it->second));
     read.dtypes[it->first] = format_of(it->second);
   }
-  std::vector<std::string> digests(arrays.size());
-  words::in_parallel(arrays.size(), static_cast<int>(std::thread::hardware_concurrency()),
-                     [&](std::size_t i) { digests[i] = sha256(arrays[i].second); });
+  std::vector<const Array*> numbers;
+  for (const auto& [name, array] : arrays) numbers.push_back(&array);
+  std::vector<std::string> digests = sha256(numbers);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     read.digests[arrays[i].first] = std::move(digests[i]);
     if (reader) reader->add(arrays[i].first, std::move(arrays[i].second));

@@ -522,17 +522,23 @@ using ByContract = std::function<std::vector<ReportRow>(const Tensors& settled)>
 /// The answer of `emulated` for the trial; the kernel runs once, when this is first called.
 using Emulation = std::function<const Named<std::vector<double>>&()>;
 
+/// The kernel in the first of the trial's tile shapes.
+KernelUnderTest at_first_tile(const Trial& trial) {
+  KernelUnderTest first = trial.kernel;
+  if (!trial.tiles.empty()) first.tile = trial.tiles.front();
+  return first;
+}
+
 /// In which format the contract stores what its kernel answers. One group of heads tells.
 Named<Format> stored_by_contract(const Trial& trial) {
   const auto stored = [&] {
     const HeadGroups groups = head_groups(trial.room, trial.problem);
-    const std::optional<Problem> part = groups.known && groups.shared > 1
-                                            ? std::optional(groups_of(trial.room, trial.problem, groups, 0, 1))
-                                            : std::nullopt;
-    const Policy policy = trial.kernel.policy();
-    const int tile = trial.tiles.empty() ? trial.kernel.tile : trial.tiles.front();
+    const bool falls_apart = groups.known && groups.shared > 1;
+    const Problem part = falls_apart ? groups_of(trial.room, trial.problem, groups, 0, 1) : trial.problem;
+    const KernelUnderTest first = at_first_tile(trial);
+    const Policy policy = first.policy();
     Named<Format> list;
-    for (const auto& [name, array] : flat(trial.kernel.form->run(part ? *part : trial.problem, policy, tile)))
+    for (const auto& [name, array] : flat(first.form->run(part, policy, first.tile)))
       if (!array.data.empty()) list.emplace_back(name, stored_by(policy, array.data));
     return list;
   };
@@ -543,9 +549,8 @@ Named<Format> stored_by_contract(const Trial& trial) {
 /// what the model leaves open.
 Detectability seen_by_model(const Trial& trial, ModelTrial& model) {
   const ModelFactor factor = model_factor(trial.kernel.precision);
-  KernelUnderTest first = trial.kernel;
-  if (!trial.tiles.empty()) first.tile = trial.tiles.front();
-  return detectability_of(trial.room, first, trial.problem, {&model.all(), 1}, factor.fails / factor.passes);
+  return detectability_of(trial.room, at_first_tile(trial), trial.problem, {&model.all(), 1},
+                          factor.fails / factor.passes);
 }
 
 /// Whether draws of the contract could allow any of what the model does not: it leaves a tensor open, or one run of the

@@ -250,16 +250,17 @@ struct Gram {
 double squared_correlations(const std::vector<std::vector<double>>& draws, const std::vector<double>& mean,
                             const std::vector<double>& scale, int threads) {
   const std::size_t K = draws.size();
-  const std::vector<double> gram = sum_of_blocks(mean.size(), threads, [&](std::size_t first, std::size_t last) {
-                                     std::vector<double> sums(K * K), z(K);
-                                     for (std::size_t i = first; i < last; ++i) {
-                                       if (!(scale[i] > 0)) continue;
-                                       for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
-                                       for (std::size_t k = 0; k < K; ++k)
-                                         for (std::size_t l = 0; l <= k; ++l) sums[k * K + l] += z[k] * z[l];
-                                     }
-                                     return Gram{std::move(sums)};
-                                   }).sums;
+  const auto of_block = [&](std::size_t first, std::size_t last) {
+    std::vector<double> sums(K * K), z(K);
+    for (std::size_t i = first; i < last; ++i) {
+      if (!(scale[i] > 0)) continue;
+      for (std::size_t k = 0; k < K; ++k) z[k] = (draws[k][i] - mean[i]) / scale[i];
+      for (std::size_t k = 0; k < K; ++k)
+        for (std::size_t l = 0; l <= k; ++l) sums[k * K + l] += z[k] * z[l];
+    }
+    return Gram{std::move(sums)};
+  };
+  const std::vector<double> gram = sum_of_blocks(mean.size(), threads, of_block).sums;
   const auto nu = static_cast<double>(K - 1);
   double trace = 0, squares = 0;
   for (std::size_t k = 0; k < K; ++k) {
@@ -350,6 +351,7 @@ struct Blend {
   Format stored;
   double doubled, nu, draws;
   bool rounds;  ///< the draws are not on the grid of `stored`
+  double smallest_normal = std::ldexp(1.0, info(stored).min_exponent);
 
   /// sigma^2 of element i, which `spread` gets.
   double element(std::size_t i, Spread& spread, Weights& weights) const {
@@ -364,7 +366,7 @@ struct Blend {
     const double bias = std::max(0.0, off * off - drawn / draws - rounded * rounded / 12);
     double last = 0;
     // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
-    const bool undrawn = rounds || std::fabs(x) < std::ldexp(1.0, info(stored).min_exponent);
+    const bool undrawn = rounds || std::fabs(x) < smallest_normal;
     if (undrawn && (inner > 0 || m.mean[i] != x || !representable(stored, x))) {
       const double s = spacing(stored, std::sqrt(x * x + inner));
       last = s * s / 12;

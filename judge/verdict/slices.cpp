@@ -34,12 +34,6 @@ struct Offsets {
 
 bool are_of_one_axis(const Slice& a, const Slice& b) { return a.axis == b.axis && a.of == b.of; }
 
-std::vector<double> distances(const std::vector<double>& run, const ExactRun& exact) {
-  std::vector<double> apart(run.size());
-  for (std::size_t i = 0; i < run.size(); ++i) apart[i] = exact.distance(run[i], i);
-  return apart;
-}
-
 /// What all slices sum up to. Where all are judged, in units of what it would be if errors were independent: so sums
 /// along an axis are alike.
 struct Drawn {
@@ -58,6 +52,9 @@ Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& 
     for (std::size_t i = 0; i < weight.size(); ++i) numbers[i] = of(i);
     return slice_sums(layout, weight, numbers);
   };
+  const auto leaning_of = [&](const std::vector<double>& run) {
+    return sum_up([&](std::size_t i) { return exact.distance(run[i], i); });
+  };
   const auto variance = [&](std::size_t i) { return spread.sigma[i] * spread.sigma[i]; };
   words::in_parallel(draws.size() + 2, threads, [&](std::size_t k) {
     if (k == draws.size())
@@ -65,11 +62,11 @@ Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& 
     else if (k > draws.size())
       in.unit = sum_up([&](std::size_t i) { return weight[i] * variance(i); });
     else
-      in.sums[k] = sum_up([&](std::size_t i) { return exact.distance(draws[k][i], i); });
+      in.sums[k] = leaning_of(draws[k]);
   });
   in.kept.resize(in.rest.size());
   for (const auto& witness : witnesses) {
-    const std::vector<double> leaning = slice_sums(layout, weight, distances(witness, exact));
+    const std::vector<double> leaning = leaning_of(witness);
     for (std::size_t i = 0; i < leaning.size(); ++i) in.kept[i] = std::max(in.kept[i], std::fabs(leaning[i]));
   }
   for (std::size_t i = 0; i < in.unit.size(); ++i) {

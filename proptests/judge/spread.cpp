@@ -123,30 +123,27 @@ TEST(Spread, exact_neighbours_are_no_witnesses) {
   EXPECT_NEAR(spread.freedom[61], draws - 1, 1e-9);
 }
 
-/// Three draws that agree know nothing of what they would scatter by, and the limit is still a number.
 /// Sums go block by block: all of them count, and threads change no bit.
 TEST(Spread, of_a_large_tensor_has_the_same_bits_on_any_number_of_threads) {
-  const Layout layout{3, 4099, 16};
+  constexpr int many = 32;
+  const Layout layout{2, 4099, 16};  // two blocks, and some
   Noise random(3);
   const std::vector<double> exact(layout.size(), 1.0);
-  const auto list = draws_of(exact, [&] {
-    std::vector<double> noise(layout.size());
-    std::ranges::generate(noise, [&] { return random.normal(); });
-    return noise;
-  });
-  const Spread one = spread_of(list, exact, layout, Format::fp64),
-               five = spread_of(list, exact, layout, Format::fp64, 2, {}, 5);
+  std::vector<std::vector<double>> list(many, std::vector<double>(layout.size()));
+  for (std::vector<double>& draw : list) std::ranges::generate(draw, [&] { return random.normal(); });
+  const Spread one = spread_of(list, exact, layout, Format::fp64, 1),
+               five = spread_of(list, exact, layout, Format::fp64, 1, {}, 5);
   EXPECT_EQ(one.sigma, five.sigma);
   EXPECT_EQ(one.freedom, five.freedom);
   EXPECT_EQ(one.independent, five.independent);
   EXPECT_EQ(one.excess, five.excess);
-  // What the draws estimate of correlations has two standard errors on top. A mean of the draws that is off by more
-  // than it ought to be is a bias: of chi-square - 1 the positive part has the mean 2 phi(1).
-  const double nu = draws - 1, bias = 2 * 0.484 / draws;
-  const double independent = static_cast<double>(layout.size()) / (1 + 4 / nu) * (1 + bias);
-  EXPECT_NEAR(one.independent / independent, 1, 0.05);
+  // Draws of independent elements estimate tr(Sigma^2) by the squares of a traceless symmetric nu x nu matrix of normal
+  // numbers. The estimate is enlarged by two standard errors. Five sigma of it; a block left out halves it.
+  const double nu = many - 1, numbers = nu * (nu + 1) / 2 - 1;
+  EXPECT_NEAR(one.independent / static_cast<double>(layout.size()) * (1 + 4 / nu), 1, 5 * std::sqrt(2 / numbers));
 }
 
+/// Three draws that agree know nothing of what they would scatter by, and the limit is still a number.
 TEST(Spread, of_one_number_that_stands_still_has_a_limit) {
   const std::vector<std::vector<double>> still(3, {1.5});
   const Spread spread = spread_of(still, std::vector<double>{1}, {1, 1, 1}, Format::fp64);

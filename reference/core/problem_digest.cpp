@@ -1,8 +1,5 @@
 #include "reference/core/problem_digest.hpp"
 
-#include <cstddef>
-#include <future>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,22 +14,17 @@ std::string problem_digest(const Problem& problem) {
   Sha256 sum;
   // With its length: no two lists of words are the same bytes.
   const auto word = [&](std::string_view said) { sum.update(text(said.size(), ' ')).update(said); };
-  // Those of large arrays side by side.
-  std::vector<std::future<std::string>> digests;
+  std::vector<const Array*> numbers;
   for (const Arrays* all : {&problem.inputs, &problem.cotangents})
-    for (const auto& [name, array] : *all) {
-      constexpr std::size_t large = 1 << 18;
-      digests.push_back(
-          std::async(array.data.size() < large ? std::launch::deferred : std::launch::async,
-                     [&numbers = array.data] { return Sha256().update(std::span<const double>(numbers)).hex(); }));
-    }
+    for (const auto& [name, array] : *all) numbers.push_back(&array);
+  const std::vector<std::string> digests = sha256(numbers);
   auto digest = digests.begin();
   const auto arrays = [&](const Arrays& all) {
     word(text(all.size()));
     for (const auto& [name, array] : all) {
       word(name), word(text(array.shape.size()));
       for (const int n : array.shape) word(text(n));
-      word((digest++)->get());
+      word(*digest++);
     }
   };
   word(problem.mechanism), word(text(problem.params.size()));

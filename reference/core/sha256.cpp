@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <future>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
@@ -140,5 +141,16 @@ std::string Sha256::hex() const {
 }
 
 std::string sha256(const Array& array) { return Sha256().update(array.data).hex(); }
+
+std::vector<std::string> sha256(const std::vector<const Array*>& arrays) {
+  constexpr std::size_t large = 1 << 18;  // numbers: a millisecond and more
+  std::vector<std::future<std::string>> digests;
+  for (const Array* array : arrays)
+    digests.push_back(std::async(array->data.size() < large ? std::launch::deferred : std::launch::async,
+                                 [array] { return sha256(*array); }));
+  std::vector<std::string> list;
+  for (std::future<std::string>& digest : digests) list.push_back(digest.get());
+  return list;
+}
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reference/core/tensor.hpp"
 
@@ -31,5 +32,7 @@ class Sha256 {
 
 /// The digest of a tensor's values as little-endian doubles, row-major.
 std::string sha256(const Array& array);
+/// Of several, in their order; large ones are read side by side.
+std::vector<std::string> sha256(const std::vector<const Array*>& arrays);
 
 }  // namespace assay
