@@ -3,6 +3,7 @@
 #include <array>
 
 #include "language/answers/answer.hpp"
+#include "language/answers/by_text.hpp"
 #include "language/evaluate/evaluate_body.hpp"
 #include "oracles/core/bind.hpp"
 #include "oracles/multiword/parallel.hpp"
@@ -171,21 +172,15 @@ void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, in
   }
 }
 
-/// Heads on up to `threads` threads, added up in their order. What `enter`(head) returns lives while a head is
-/// answered.
-template <class S, class X, class F>
-BasicAnswer<S> answer_by_heads(const Posed<X>& posed, bool gradients, int threads, F&& enter) {
-  const Mechanism& mechanism = posed.mechanism();
-  const Program& program = gradients ? mechanism.gradient : mechanism.program;
-  require_memory(program, posed.sizes(), sizeof(S));
-  std::vector<std::vector<Value<S>>> of_head(static_cast<std::size_t>(posed.heads()));
-  words::in_parallel(of_head.size(), threads, [&](std::size_t head) {
-    [[maybe_unused]] const auto entered = enter(head);
-    const std::array<int, 1> heads{static_cast<int>(head)};
-    std::vector<Value<S>> given = posed.template values<S>(heads, gradients);
-    go_to_head<S>(heads[0]);
-    of_head[head] = evaluate<S>(*program.body, std::move(given), posed.sizes());
-  });
+template <class X>
+const Program& asked(const Posed<X>& posed, bool gradients) {
+  return gradients ? posed.mechanism().gradient : posed.mechanism().program;
+}
+
+/// The answer of all heads' results.
+template <class S, class X>
+BasicAnswer<S> put_together(const Posed<X>& posed, bool gradients, std::vector<std::vector<Value<S>>> of_head) {
+  const Program& program = asked(posed, gradients);
   BasicAnswer<S> result;
   for (int head = 0; head < posed.heads(); ++head) {
     const std::vector<Value<S>> results = std::move(of_head[static_cast<std::size_t>(head)]);
@@ -195,15 +190,35 @@ BasicAnswer<S> answer_by_heads(const Posed<X>& posed, bool gradients, int thread
   return result;
 }
 
+/// Heads on up to `threads` threads, added up in their order. What `enter`(head) returns lives while a head is
+/// answered.
+template <class S, class X, class F>
+BasicAnswer<S> answer_by_heads(const Posed<X>& posed, bool gradients, int threads, F&& enter) {
+  const Program& program = asked(posed, gradients);
+  require_memory(program, posed.sizes(), sizeof(S));
+  std::vector<std::vector<Value<S>>> of_head(static_cast<std::size_t>(posed.heads()));
+  words::in_parallel(of_head.size(), threads, [&](std::size_t head) {
+    [[maybe_unused]] const auto entered = enter(head);
+    const std::array<int, 1> heads{static_cast<int>(head)};
+    std::vector<Value<S>> given = posed.template values<S>(heads, gradients);
+    go_to_head<S>(heads[0]);
+    of_head[head] = evaluate<S>(*program.body, std::move(given), posed.sizes());
+  });
+  return put_together(posed, gradients, std::move(of_head));
+}
+
 }  // namespace detail
 
 template <class S, class X>
 BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
   if constexpr (std::is_same_v<S, Emulated>)
-    if (const PerturbedArithmetic* const draw = PerturbedArithmetic::current())
+    if (const PerturbedArithmetic* const draw = PerturbedArithmetic::current()) {
+      if (auto drawn = drawn_by_text(posed, gradients, *draw))
+        return detail::put_together(posed, gradients, std::move(*drawn));
       return detail::answer_by_heads<S>(posed, gradients, draw->threads(), [&](std::size_t head) {
         return PerturbedArithmetic(*draw, static_cast<std::uint32_t>(head));
       });
+    }
   return detail::answer_by_heads<S>(posed, gradients, 1, [](std::size_t) { return 0; });
 }
 

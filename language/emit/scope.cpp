@@ -6,6 +6,7 @@
 
 #include "language/emit/prelude.hpp"
 #include "language/evaluate/functions.hpp"
+#include "language/evaluate/side_by_side.hpp"
 #include "language/program/infer.hpp"
 #include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
@@ -39,13 +40,6 @@ Indices indices_from(const std::string& letters, const Letters& at) {
   Indices indices;
   for (const char letter : letters) indices.push_back(at.at(letter));
   return indices;
-}
-
-/// Whether a draw needs random numbers for what the node computes.
-bool errs_in_draws(const Node& node) {
-  return node.types[0].kind == Kind::real &&
-         any_of(node.op, {Op::contract, Op::sum, Op::cumsum, Op::add, Op::sub, Op::mul, Op::div, Op::exp, Op::log,
-                          Op::sqrt, Op::tanh, Op::sigmoid, Op::softplus, Op::pow});
 }
 
 std::string key_name(int v, int part) { return fmt::format("key{}_{}", v, part); }
@@ -82,17 +76,29 @@ std::string largest_of(const std::vector<std::string>& numbers) {
 
 Scope::Scope(const Block& block, std::string where, std::optional<int> drawn)
     : block_(block), where_(std::move(where)), drawn_(drawn) {
+  if (is_drawn()) counted_ = counted_by(block);
   for (int v = 0; v < values_of(block); ++v) varies_.push_back(varies_of(v));
   for (int v = 0; v < block.first(); ++v) units_.push_back(static_cast<int>(axes(v).size()) - 1);
   for (int v = block.first(); v < values_of(block); ++v)
     if (const std::optional<int> i = product_in(v)) inside_.insert(block.node(v)->args[language::index(*i)]);
 }
 
+bool Scope::errs_in_draws(int v) const {
+  if (!is_drawn() || !is_real(v)) return false;
+  const bool is_sum = any_of(block_.node(v)->op, {Op::contract, Op::sum, Op::cumsum});
+  if (counted_[language::index(v)] != 0) {
+    if (is_sum) refuse(v, "sums written numbers, and no text is emitted for that in draws yet");
+    return false;
+  }
+  return is_sum || any_of(block_.node(v)->op, {Op::add, Op::sub, Op::mul, Op::div, Op::exp, Op::log, Op::sqrt, Op::tanh,
+                                               Op::sigmoid, Op::softplus, Op::pow});
+}
+
 std::vector<char> Scope::varies_of(int v) const {
   const Node* node = block_.node(v);
   if (node == nullptr) return std::vector<char>(axes(v).size(), 1);
   if (node->op == Op::scan) return {};
-  if (is_drawn() && errs_in_draws(*node)) return std::vector<char>(axes(v).size(), 1);  // every element by itself
+  if (errs_in_draws(v)) return std::vector<char>(axes(v).size(), 1);  // every element by itself
   if (is_elementwise(node->op)) {
     std::vector<char> any(axes(v).size(), 0);
     for (const int a : node->args)
@@ -238,7 +244,7 @@ std::string Scope::arithmetic(const Node& node, int v, const Indices& at) const 
     if (is_drawn()) return added(any_sum_of(v), letters, start, product(of, letters));
     return fmt::format("({} + {})", start, product(of, letters));
   }
-  if (!is_drawn() || !errs_in_draws(node)) return operation(node, v, at);
+  if (!errs_in_draws(v)) return operation(node, v, at);
   const std::string numbers = numbers_of(v, at);
   if (node.op == Op::pow)
     return fmt::format("power_off(draw, {}, {}, {})", numbers, written(node.args[0], at), written(node.args[1], at));
@@ -365,7 +371,7 @@ std::string Scope::start(const Sum& sum, Letters letters, const Indices& at) con
   if (sum.start >= 0) return written(sum.start, at);
   if (!sum.is_plain) return "0.0";
   letters[sum.gone[0]] = "0";
-  return term(sum, letters);
+  return fmt::format("({} > 0 ? {} : 0.0)", length_of(sum.axes.at(sum.gone[0])), term(sum, letters));
 }
 
 std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to) const {
@@ -393,7 +399,7 @@ std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
   const Node& errs = *block_.node(of);
   std::vector<std::string> list;
   const int operands = errs.op != Op::contract ? 0 : errs.args[0] == errs.args[1] ? 1 : 2;
-  const int parts = operands > 0 || errs_in_draws(errs) ? 1 + operands : 0;
+  const int parts = operands > 0 || errs_in_draws(of) ? 1 + operands : 0;
   list.reserve(language::index(parts));
   for (int part = 0; part < parts; ++part)
     list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), *drawn_, token,

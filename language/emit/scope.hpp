@@ -112,6 +112,8 @@ class Scope {
   [[noreturn]] void refuse(int v, const std::string& why) const;
 
  private:
+  /// Whether a draw needs random numbers for what the node computes.
+  bool errs_in_draws(int v) const;
   std::vector<char> varies_of(int v) const;
   std::optional<int> product_in(int v) const;
   Indices through(const Node& view, Indices at) const;
@@ -125,6 +127,7 @@ class Scope {
   const Block& block_;
   std::string where_;
   std::optional<int> drawn_;
+  std::vector<char> counted_;  ///< in a draw: they do not err
   std::vector<std::vector<char>> varies_;
   std::vector<int> units_;  ///< of parameters
   std::set<int> inside_;

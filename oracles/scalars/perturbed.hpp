@@ -45,6 +45,14 @@ class PerturbedArithmetic {
   /// The numbers that err at a place: those that it computes, or those that a contraction reads.
   enum class Part : std::uint32_t { computed, left, right };
 
+  /// All of it as numbers, for a program's text (language/emit): spacings at 1 and smallest ones, of operands and of
+  /// sums; `shift` is -0.5 where operands are cut off; narrow: operands are as wide as sums; every: all operations err.
+  struct Numbers {
+    std::uint64_t seed;
+    double unit, least, sum_unit, sum_least, shift;
+    int narrow, every;
+  };
+
   /// Operands of that format; sums in fp32, of fp64 in fp64. Where operands are as wide as sums every operation rounds.
   /// Heads are drawn on up to so many threads, which change no bit.
   PerturbedArithmetic(Format format, Operands operands, std::uint64_t seed, States states = States::wide,
@@ -77,6 +85,16 @@ class PerturbedArithmetic {
   /// Whether every operation is off by a rounding.
   bool rounds_every_operation() const { return narrow_ || every_operation_; }
   std::uint64_t seed() const { return seed_; }
+  Numbers numbers() const {
+    return {seed_,
+            operand_grid_.unit,
+            operand_grid_.least,
+            sum_grid_.unit,
+            sum_grid_.least,
+            operands_ == Operands::cut_off ? -0.5 : 0.0,
+            narrow_ ? 1 : 0,
+            rounds_every_operation() ? 1 : 0};
+  }
 
   /// From here on random numbers are those of that place, whatever was computed before. Dots and add_scaled take
   /// operands as they are, those that a contraction `reads`.

@@ -15,6 +15,7 @@
 #include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "reference/core/error.hpp"
+#include "tools/run/device.hpp"
 
 namespace assay {
 namespace {
@@ -105,7 +106,8 @@ CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, i
 
 }  // namespace
 
-CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
+CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed,
+                            std::string_view judges) {
   std::array<int, 2> ends{};
   require(pipe(ends.data()) == 0, "no pipe to a process of its own");
   const pid_t child = fork();
@@ -113,6 +115,7 @@ CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients
   if (child == 0) {
     int code = 1;
     try {
+      judge_on(judges);
       const CheckMeasured measured = check_once(room, shape, gradients, threads, seed);
       code = write(ends[1], &measured, sizeof measured) == static_cast<ssize_t>(sizeof measured) ? 0 : 1;
     } catch (const std::exception&) {  // said by the parent

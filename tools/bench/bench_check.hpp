@@ -20,8 +20,9 @@ struct CheckMeasured {
   double numbers = 0;    ///< of inputs and cotangents
   std::array<double, check_phases.size()> processor_of{}, seconds_of{};
 };
-/// Throws InputError if there is no verdict.
-CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed = 1);
+/// `judges`: as judge_on takes it. Throws InputError if there is no verdict.
+CheckMeasured measure_check(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed = 1,
+                            std::string_view judges = "cpu");
 
 /// Whether a check of the room can be measured: it has a kernel.
 bool has_check_cost(const Room& room);

@@ -222,6 +222,7 @@ int run_kernels(const KernelsOptions& options, Console& console) {
 }
 
 struct BenchCheckOptions {
+  std::string judge = "cpu";
   std::vector<std::string> mechanisms;
   std::vector<int> tokens{256};
   int heads = 2, dim = 64, threads = 0;
@@ -308,7 +309,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
   for (const auto& room : chosen) {
     for (const int tokens : options.tokens) {
       const Shape shape{1, tokens, options.heads, 0, options.dim, options.dim, 0};
-      const CheckMeasured cost = measure_check(*room, shape, !options.forward, options.threads);
+      const CheckMeasured cost = measure_check(*room, shape, !options.forward, options.threads, 1, options.judge);
       const auto known = check_estimate(room->name, shape, !options.forward, static_cast<std::size_t>(cost.numbers));
       all.push_back({room, shape, cost, known ? known->of(1) * machine_factor() : 0});
     }
@@ -333,6 +334,7 @@ void add_check_flags(CLI::App& app, BenchCheckOptions& options) {
   app.add_option("--heads", options.heads, "H")->check(whole_in(1, 1 << 16))->capture_default_str();
   app.add_option("--dim", options.dim, "K = V")->check(whole_in(1, 512))->capture_default_str();
   app.add_option("--threads", options.threads, "0 is all cores")->check(whole_in(0, 1024))->capture_default_str();
+  add_judge_flag(app, options.judge);
   app.add_flag("--no-cotangents", options.forward, "without gradients");
   app.add_flag("--docs", options.docs,
                "measure every room at four sizes of up to 1024 tokens, and write the table that estimates and "

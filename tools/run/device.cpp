@@ -1,9 +1,13 @@
 #include "tools/run/device.hpp"
 
 #include <algorithm>
+#include <iostream>
+#include <memory>
 #include <mutex>
 #include <optional>
 
+#include "judge/court/cache.hpp"
+#include "language/device/cuda_texts.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 
@@ -21,6 +25,48 @@ namespace {
 void require_place(std::string_view where) {
   require(where == "auto" || where == "cpu" || where == "gpu", "judge: expected auto, cpu or gpu, got ", where);
 }
+
+/// Texts of draws on the GPU, which is looked for when the first draw is worth it.
+class TextsOnGpu final : public language::TextExecutor {
+ public:
+  explicit TextsOnGpu(double least) : least_(least) {}
+
+  bool is_worth(double multiplications) override { return multiplications >= least_ && is_there(); }
+  bool run(const language::Emitted& text, language::TextRun& run) override { return gpu_->run(text, run); }
+  bool is_there() {
+    std::call_once(looked_for_, [this] {
+      const auto cache = std::make_shared<Cache>();
+      const language::KeptTexts kept{
+          [cache](const std::string& what) { return cache->find(what); },
+          [cache](const std::string& what, std::string_view bytes) { cache->keep(what, bytes); }};
+      gpu_ = language::cuda_texts(kept, why_, [](std::string_view trouble) {
+        std::cerr << "assay: the CPU draws, because the GPU has failed: " << trouble << '\n';
+      });
+    });
+    return gpu_ != nullptr;
+  }
+  const std::string& why_not() const { return why_; }
+
+ private:
+  double least_;
+  std::once_flag looked_for_;
+  std::unique_ptr<language::TextExecutor> gpu_;
+  std::string why_;
+};
+
+/// Whether draws by texts go to a GPU from now on, as far as is known; `why_not`: a clause.
+bool draw_texts_on(std::string_view where, std::string& why_not) {
+  constexpr double few = 1 << 28;  // below this the CPU is done before a GPU has started
+  static TextsOnGpu always(0), worth_it(few);
+  TextsOnGpu* const texts = where == "cpu" ? nullptr : where == "gpu" ? &always : &worth_it;
+  language::draw_by_text(texts);
+  if (where != "gpu" || always.is_there()) return texts != nullptr;
+  why_not = always.why_not();
+  language::draw_by_text(nullptr);
+  return false;
+}
+
+constexpr std::string_view same_bits_on_cpu = "; leave it out, and the CPU judges to the same bits";
 
 }  // namespace
 
@@ -92,7 +138,8 @@ constexpr words::SlabExecutor slabs = {slabs_that_fit, run_slabs_on_gpu},
 void judge_on(std::string_view where) {
   require_place(where);
   const bool can = where != "cpu" && gpu_available();
-  require(can || where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
+  std::string why_not;
+  require(draw_texts_on(where, why_not) || can || where != "gpu", "--judge gpu: ", why_not, same_bits_on_cpu);
   draw_with(!can ? nullptr : where == "gpu" ? &always : &worth_it);
   words::slabs_with(!can ? nullptr : where == "gpu" ? &slabs : &slabs_worth_it);
 }
@@ -107,7 +154,8 @@ std::string why_no_gpu() { return "no GPU of compute capability 9.0 is present";
 
 void judge_on(std::string_view where) {
   require_place(where);
-  require(where != "gpu", "--judge gpu: ", why_no_gpu(), "; leave it out, and the CPU judges to the same bits");
+  std::string why_not;
+  require(draw_texts_on(where, why_not) || where != "gpu", "--judge gpu: ", why_not, same_bits_on_cpu);
 }
 
 const Device* gpu() { return nullptr; }

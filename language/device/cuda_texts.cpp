@@ -1,0 +1,321 @@
+#include "language/device/cuda_texts.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "language/device/driver.hpp"
+
+namespace assay::language {
+namespace {
+
+using device::Driver;
+using Address = Driver::Address;
+
+/// What a GPU or its compiler could not do: the evaluator does it.
+struct DeviceFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// As the prelude of emitted texts has it.
+struct Launch {
+  Address inputs, outputs, workspace;
+  int length[4];
+  int heads, segment;
+};
+
+constexpr std::size_t aligned_to = 256;
+std::size_t padded(std::size_t bytes) { return (bytes + aligned_to - 1) / aligned_to * aligned_to; }
+
+/// The GPU that programs see first.
+class Gpu {
+ public:
+  explicit Gpu(const Driver& driver) : driver_(driver) {
+    constexpr int major = 75, minor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+    int device = 0, first = 0, second = 0;
+    must(driver.init(0)), must(driver.device_get(&device, 0));
+    must(driver.device_attribute(&first, major, device)), must(driver.device_attribute(&second, minor, device));
+    architecture_ = fmt::format("sm_{}{}", first, second);
+    must(driver.retain_context(&context_, device));
+  }
+
+  const Driver& driver() const { return driver_; }
+  const std::string& architecture() const { return architecture_; }
+  Driver::Handle context() const { return context_; }
+  void must(Driver::Status status) const {
+    if (status == 0) return;
+    const char* text = nullptr;
+    driver_.error_text(status, &text);
+    throw DeviceFailure(text == nullptr ? "an error of CUDA" : text);
+  }
+
+ private:
+  const Driver& driver_;
+  Driver::Handle context_ = nullptr;
+  std::string architecture_;
+};
+
+/// This thread is the GPU's while it lives; it was somebody's before.
+class Entered {
+ public:
+  explicit Entered(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().push_context(gpu.context())); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered() {
+    Driver::Handle ignored = nullptr;
+    gpu_.driver().pop_context(&ignored);
+  }
+
+ private:
+  const Gpu& gpu_;
+};
+
+class Stream {
+ public:
+  explicit Stream(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().create_stream(&stream_, 1)); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { gpu_.driver().destroy_stream(stream_); }
+  Driver::Handle get() const { return stream_; }
+  void wait() const { gpu_.must(gpu_.driver().synchronise(stream_)); }
+
+ private:
+  const Gpu& gpu_;
+  Driver::Handle stream_ = nullptr;
+};
+
+/// Memory of the GPU, handed out piece by piece.
+class Memory {
+ public:
+  Memory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu) { gpu.must(gpu.driver().allocate(&first_, bytes)); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { gpu_.driver().release(first_); }
+  Address take(std::size_t bytes) {
+    const Address here = first_ + taken_;
+    taken_ += padded(bytes);
+    return here;
+  }
+
+ private:
+  const Gpu& gpu_;
+  Address first_ = 0;
+  std::size_t taken_ = 0;
+};
+
+/// How much memory draws have at the moment; others wait until there is room.
+class Room {
+ public:
+  explicit Room(std::size_t all) : all_(all) {}
+  /// Whether that fits at all; waits for it.
+  bool enter(std::size_t bytes) {
+    if (bytes > all_) return false;
+    std::unique_lock lock(guard_);
+    left_.wait(lock, [&] { return used_ + bytes <= all_; });
+    used_ += bytes;
+    return true;
+  }
+  void leave(std::size_t bytes) {
+    const std::lock_guard lock(guard_);
+    used_ -= bytes;
+    left_.notify_all();
+  }
+
+ private:
+  std::mutex guard_;
+  std::condition_variable left_;
+  std::size_t all_, used_ = 0;
+};
+
+/// A text that was compiled for the lengths of its axes.
+struct Compiled {
+  Driver::Handle run = nullptr, ask = nullptr;
+  unsigned threads = 1, shared_bytes = 0;
+};
+
+std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<std::string>& options) {
+  const Driver& d = gpu.driver();
+  Driver::Handle program = nullptr;
+  if (d.create_program(&program, text.c_str(), "draws.cu", 0, nullptr, nullptr) != 0)
+    throw DeviceFailure("its compiler does not start");
+  std::vector<const char*> list;
+  for (const std::string& option : options) list.push_back(option.c_str());
+  std::string binary, log;
+  std::size_t bytes = 0;
+  if (d.compile(program, static_cast<int>(list.size()), list.data()) == 0 && d.binary_size(program, &bytes) == 0) {
+    binary.resize(bytes);
+    if (d.binary(program, binary.data()) != 0) binary.clear();
+  } else if (d.log_size(program, &bytes) == 0) {
+    log.resize(bytes);
+    d.log(program, log.data());
+  }
+  d.destroy_program(&program);
+  if (binary.empty()) throw DeviceFailure("its compiler does not take a text: " + log.substr(0, log.find('\n')));
+  return binary;
+}
+
+class CudaTexts final : public TextExecutor {
+ public:
+  CudaTexts(const Driver& driver, KeptTexts kept, std::function<void(std::string_view)> trouble)
+      : gpu_(driver), kept_(std::move(kept)), trouble_(std::move(trouble)), room_(free_memory(gpu_) / 5 * 4) {}
+
+  bool is_worth(double) override { return true; }
+  bool run(const Emitted& text, TextRun& run) override {
+    try {
+      const Entered entered(gpu_);
+      return launch(find(text, run.sizes), text, run);
+    } catch (const DeviceFailure& failure) {
+      std::call_once(failed_, trouble_, failure.what());
+      return false;
+    }
+  }
+
+ private:
+  static std::size_t free_memory(const Gpu& gpu) {
+    const Entered entered(gpu);
+    std::size_t free = 0, total = 0;
+    gpu.must(gpu.driver().memory_info(&free, &total));
+    return free;
+  }
+
+  /// The options of its compiler, which say all that a binary depends on beside the text.
+  std::vector<std::string> options_of(const Emitted& text, const Sizes& sizes) const {
+    std::vector<std::string> options{"--std=c++17", "--fmad=false", "--device-as-default-execution-space",
+                                     "--gpu-architecture=" + gpu_.architecture()};
+    for (const std::string& macro : text.macros) {
+      const std::string axis = macro.substr(std::string_view("ASSAY_").size());
+      options.push_back(fmt::format("-D{}={}", macro, extent_of({axis, 0}, sizes)));
+    }
+    return options;
+  }
+
+  Compiled find(const Emitted& text, const Sizes& sizes) {
+    const std::vector<std::string> options = options_of(text, sizes);
+    int major = 0, minor = 0;
+    gpu_.driver().compiler_version(&major, &minor);
+    std::string key = fmt::format("text nvrtc {}.{}", major, minor);
+    for (const std::string& option : options) key += ' ' + option;
+    key += '\n' + text.text;
+    const std::lock_guard lock(guard_);  // others want the same one
+    const auto known = compiled_.find(key);
+    if (known != compiled_.end()) return known->second;
+    std::optional<std::string> binary = kept_.find ? kept_.find(key) : std::nullopt;
+    if (!binary) {
+      binary = compiled(gpu_, text.text, options);
+      if (kept_.keep) kept_.keep(key, *binary);
+    }
+    return compiled_[key] = loaded(text, *binary);
+  }
+
+  Compiled loaded(const Emitted& text, const std::string& binary) const {
+    constexpr int dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    const Driver& d = gpu_.driver();
+    Driver::Handle module = nullptr;
+    gpu_.must(d.load_module(&module, binary.data()));
+    Compiled one;
+    gpu_.must(d.get_function(&one.run, module, text.name.c_str()));
+    gpu_.must(d.get_function(&one.ask, module, (text.name + "_workspace").c_str()));
+    Address block = 0;
+    std::size_t bytes = 0;
+    gpu_.must(d.get_global(&block, &bytes, module, (text.name + "_block").c_str()));
+    std::array<std::int64_t, 2> numbers{};
+    const Stream stream(gpu_);
+    gpu_.must(d.to_host(numbers.data(), block, sizeof numbers, stream.get()));
+    stream.wait();
+    one.threads = static_cast<unsigned>(numbers[0]);
+    one.shared_bytes = static_cast<unsigned>(numbers[1]) * static_cast<unsigned>(sizeof(double));
+    gpu_.must(d.set_attribute(one.run, dynamic_shared, static_cast<int>(one.shared_bytes)));
+    return one;
+  }
+
+  /// Numbers of workspace that a block needs.
+  std::size_t workspace_of(const Compiled& text, Launch& launch, const Stream& stream) const {
+    std::int64_t numbers = 0;
+    Memory memory(gpu_, sizeof numbers);
+    Address to = memory.take(sizeof numbers);
+    void* arguments[] = {&launch, &to};
+    gpu_.must(gpu_.driver().launch(text.ask, 1, 1, 1, 1, 1, 1, 0, stream.get(), arguments, nullptr));
+    gpu_.must(gpu_.driver().to_host(&numbers, to, sizeof numbers, stream.get()));
+    stream.wait();
+    return static_cast<std::size_t>(numbers);
+  }
+
+  bool launch(const Compiled& compiled, const Emitted& text, TextRun& run) {
+    constexpr int steps_of_segment = 64;
+    const Stream stream(gpu_);
+    Launch launch{0, 0, 0, {0, 0, 0, 0}, run.heads, steps_of_segment};
+    for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
+    const std::size_t work =
+        sizeof(double) * workspace_of(compiled, launch, stream) * static_cast<std::size_t>(run.heads);
+    std::size_t bytes = padded(work) + padded(sizeof run.draw);
+    for (const auto* arrays : {&run.inputs, &run.outputs}) {
+      bytes += padded(arrays->size() * sizeof(Address));
+      for (const std::vector<double>& array : *arrays) bytes += padded(array.size() * sizeof(double));
+    }
+    if (!room_.enter(bytes)) return false;
+    const auto leave = [this, bytes](const void*) { room_.leave(bytes); };
+    const std::unique_ptr<const Room, decltype(leave)> entered(&room_, leave);
+    Memory memory(gpu_, bytes);
+    launch.workspace = memory.take(work);
+    Address draw = memory.take(sizeof run.draw);
+    put(draw, &run.draw, sizeof run.draw, stream);
+    const std::vector<Address> inputs = places(memory, run.inputs), outputs = places(memory, run.outputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      put(inputs[i], run.inputs[i].data(), run.inputs[i].size() * sizeof(double), stream);
+    launch.inputs = list(memory, inputs, stream), launch.outputs = list(memory, outputs, stream);
+    void* arguments[] = {&launch, &draw};
+    gpu_.must(gpu_.driver().launch(compiled.run, static_cast<unsigned>(run.heads), 1, 1, compiled.threads, 1, 1,
+                                   compiled.shared_bytes, stream.get(), arguments, nullptr));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (!run.outputs[i].empty())
+        gpu_.must(gpu_.driver().to_host(run.outputs[i].data(), outputs[i], run.outputs[i].size() * sizeof(double),
+                                        stream.get()));
+    stream.wait();
+    return true;
+  }
+
+  void put(Address to, const void* from, std::size_t bytes, const Stream& stream) const {
+    if (bytes > 0) gpu_.must(gpu_.driver().to_device(to, from, bytes, stream.get()));
+  }
+  static std::vector<Address> places(Memory& memory, const std::vector<std::vector<double>>& arrays) {
+    std::vector<Address> places;
+    for (const std::vector<double>& array : arrays) places.push_back(memory.take(array.size() * sizeof(double)));
+    return places;
+  }
+  /// The addresses themselves, where the GPU finds them.
+  Address list(Memory& memory, const std::vector<Address>& places, const Stream& stream) const {
+    const Address at = memory.take(places.size() * sizeof(Address));
+    put(at, places.data(), places.size() * sizeof(Address), stream);
+    return at;
+  }
+
+  Gpu gpu_;
+  KeptTexts kept_;
+  std::function<void(std::string_view)> trouble_;
+  std::once_flag failed_;
+  Room room_;
+  std::mutex guard_;
+  std::map<std::string, Compiled> compiled_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, std::string& why,
+                                         std::function<void(std::string_view)> trouble) {
+  const Driver* const driver = Driver::find(why);
+  if (driver == nullptr) return nullptr;
+  try {
+    return std::make_unique<CudaTexts>(*driver, std::move(kept), std::move(trouble));
+  } catch (const DeviceFailure& failure) {
+    why = fmt::format("there is no GPU: {}", failure.what());
+    return nullptr;
+  }
+}
+
+}  // namespace assay::language

@@ -1,0 +1,24 @@
+#pragma once
+// Texts of draws on a GPU of NVIDIA: compiled at first use, a block of threads for each head, a stream for each draw.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "language/answers/by_text.hpp"
+
+namespace assay::language {
+
+/// Where compiled texts are kept from one process to the next.
+struct KeptTexts {
+  std::function<std::optional<std::string>(const std::string& what)> find;
+  std::function<void(const std::string& what, std::string_view bytes)> keep;
+};
+
+/// Null where there is no GPU, no driver or no compiler (libnvrtc); `why` is a clause that says which. Its first
+/// failure, after which the evaluator draws, goes to `trouble`.
+std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, std::string& why,
+                                         std::function<void(std::string_view)> trouble);
+
+}  // namespace assay::language
