@@ -23,10 +23,11 @@ struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+constexpr std::size_t most_lengths = 4;
 /// As the prelude of emitted texts has it.
 struct Launch {
   Address inputs, outputs, workspace;
-  int length[4];
+  int length[most_lengths];
   int heads, segment;
 };
 
@@ -81,7 +82,10 @@ class Stream {
   explicit Stream(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().create_stream(&stream_, 1)); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  ~Stream() { gpu_.driver().destroy_stream(stream_); }
+  ~Stream() {
+    gpu_.driver().synchronise(stream_);  // what it copies lives until then
+    gpu_.driver().destroy_stream(stream_);
+  }
   Driver::Handle get() const { return stream_; }
   void wait() const { gpu_.must(gpu_.driver().synchronise(stream_)); }
 
@@ -90,13 +94,15 @@ class Stream {
   Driver::Handle stream_ = nullptr;
 };
 
-/// Memory of the GPU, handed out piece by piece.
+/// Memory of the GPU for what a stream does, handed out piece by piece. Other streams do not wait for it.
 class Memory {
  public:
-  Memory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu) { gpu.must(gpu.driver().allocate(&first_, bytes)); }
+  Memory(const Gpu& gpu, std::size_t bytes, const Stream& stream) : gpu_(gpu), stream_(stream) {
+    gpu.must(gpu.driver().allocate(&first_, bytes, stream.get()));
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() { gpu_.driver().release(first_); }
+  ~Memory() { gpu_.driver().release(first_, stream_.get()); }
   Address take(std::size_t bytes) {
     const Address here = first_ + taken_;
     taken_ += padded(bytes);
@@ -105,6 +111,7 @@ class Memory {
 
  private:
   const Gpu& gpu_;
+  const Stream& stream_;
   Address first_ = 0;
   std::size_t taken_ = 0;
 };
@@ -133,10 +140,11 @@ class Room {
   std::size_t all_, used_ = 0;
 };
 
-/// A text that was compiled for the lengths of its axes.
+/// A text that was compiled for the lengths of its axes but those that scans run along.
 struct Compiled {
   Driver::Handle run = nullptr, ask = nullptr;
   unsigned threads = 1, shared_bytes = 0;
+  std::map<std::vector<int>, std::size_t> workspace;  ///< bytes that a block needs, by the lengths of the others
 };
 
 std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<std::string>& options) {
@@ -169,7 +177,7 @@ class CudaTexts final : public TextExecutor {
   bool run(const Emitted& text, TextRun& run) override {
     try {
       const Entered entered(gpu_);
-      return launch(find(text, run.sizes), text, run);
+      return launch(text, run);
     } catch (const DeviceFailure& failure) {
       std::call_once(failed_, trouble_, failure.what());
       return false;
@@ -195,14 +203,13 @@ class CudaTexts final : public TextExecutor {
     return options;
   }
 
-  Compiled find(const Emitted& text, const Sizes& sizes) {
+  Compiled& find(const Emitted& text, const Sizes& sizes) {
     const std::vector<std::string> options = options_of(text, sizes);
     int major = 0, minor = 0;
     gpu_.driver().compiler_version(&major, &minor);
     std::string key = fmt::format("text nvrtc {}.{}", major, minor);
     for (const std::string& option : options) key += ' ' + option;
     key += '\n' + text.text;
-    const std::lock_guard lock(guard_);  // others want the same one
     const auto known = compiled_.find(key);
     if (known != compiled_.end()) return known->second;
     std::optional<std::string> binary = kept_.find ? kept_.find(key) : std::nullopt;
@@ -234,25 +241,36 @@ class CudaTexts final : public TextExecutor {
     return one;
   }
 
-  /// Numbers of workspace that a block needs.
-  std::size_t workspace_of(const Compiled& text, Launch& launch, const Stream& stream) const {
+  /// The bytes of workspace that a block needs.
+  std::size_t asked(const Compiled& text, Launch launch) const {
     std::int64_t numbers = 0;
-    Memory memory(gpu_, sizeof numbers);
+    const Stream stream(gpu_);
+    Memory memory(gpu_, sizeof numbers, stream);
     Address to = memory.take(sizeof numbers);
     void* arguments[] = {&launch, &to};
     gpu_.must(gpu_.driver().launch(text.ask, 1, 1, 1, 1, 1, 1, 0, stream.get(), arguments, nullptr));
     gpu_.must(gpu_.driver().to_host(&numbers, to, sizeof numbers, stream.get()));
     stream.wait();
-    return static_cast<std::size_t>(numbers);
+    return static_cast<std::size_t>(numbers) * sizeof(double);
   }
 
-  bool launch(const Compiled& compiled, const Emitted& text, TextRun& run) {
+  /// The compiled text, and the workspace of a block.
+  std::pair<Compiled, std::size_t> prepared(const Emitted& text, const Sizes& sizes, const Launch& launch) {
+    const std::lock_guard lock(guard_);  // others want the same one
+    Compiled& compiled = find(text, sizes);
+    const std::vector<int> lengths(launch.length, launch.length + most_lengths);
+    const auto known = compiled.workspace.find(lengths);
+    const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
+    compiled.workspace[lengths] = bytes;
+    return {compiled, bytes};
+  }
+
+  bool launch(const Emitted& text, TextRun& run) {
     constexpr int steps_of_segment = 64;
-    const Stream stream(gpu_);
     Launch launch{0, 0, 0, {0, 0, 0, 0}, run.heads, steps_of_segment};
     for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
-    const std::size_t work =
-        sizeof(double) * workspace_of(compiled, launch, stream) * static_cast<std::size_t>(run.heads);
+    const auto [compiled, of_block] = prepared(text, run.sizes, launch);
+    const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
     std::size_t bytes = padded(work) + padded(sizeof run.draw);
     for (const auto* arrays : {&run.inputs, &run.outputs}) {
       bytes += padded(arrays->size() * sizeof(Address));
@@ -261,7 +279,8 @@ class CudaTexts final : public TextExecutor {
     if (!room_.enter(bytes)) return false;
     const auto leave = [this, bytes](const void*) { room_.leave(bytes); };
     const std::unique_ptr<const Room, decltype(leave)> entered(&room_, leave);
-    Memory memory(gpu_, bytes);
+    const Stream stream(gpu_);
+    Memory memory(gpu_, bytes, stream);
     launch.workspace = memory.take(work);
     Address draw = memory.take(sizeof run.draw);
     put(draw, &run.draw, sizeof run.draw, stream);
@@ -272,6 +291,7 @@ class CudaTexts final : public TextExecutor {
     void* arguments[] = {&launch, &draw};
     gpu_.must(gpu_.driver().launch(compiled.run, static_cast<unsigned>(run.heads), 1, 1, compiled.threads, 1, 1,
                                    compiled.shared_bytes, stream.get(), arguments, nullptr));
+    stream.wait();
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!run.outputs[i].empty())
         gpu_.must(gpu_.driver().to_host(run.outputs[i].data(), outputs[i], run.outputs[i].size() * sizeof(double),

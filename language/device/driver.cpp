@@ -61,8 +61,8 @@ bool find_driver(Driver& d) {
   functions.find(d.get_global, "cuModuleGetGlobal_v2");
   functions.find(d.set_attribute, "cuFuncSetAttribute");
   functions.find(d.memory_info, "cuMemGetInfo_v2");
-  functions.find(d.allocate, "cuMemAlloc_v2");
-  functions.find(d.release, "cuMemFree_v2");
+  functions.find(d.allocate, "cuMemAllocAsync");
+  functions.find(d.release, "cuMemFreeAsync");
   functions.find(d.to_device, "cuMemcpyHtoDAsync_v2");
   functions.find(d.to_host, "cuMemcpyDtoHAsync_v2");
   functions.find(d.create_stream, "cuStreamCreate");
