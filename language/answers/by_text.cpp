@@ -56,7 +56,7 @@ std::vector<std::vector<double>> inputs_of(const Posed<double>& posed, bool grad
 
 std::optional<Emitted> text_of(const Program& program) {
   try {
-    return emit(program, true);
+    return emit(program);
   } catch (const InputError&) {
     return std::nullopt;  // it has something that no text is emitted for
   }

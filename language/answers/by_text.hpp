@@ -2,6 +2,7 @@
 // Draws of the model by a program's text (language/emit), all heads at once: on a device, or wherever an executor runs
 // it.
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "language/answers/posed.hpp"
@@ -31,6 +32,8 @@ class TextExecutor {
   TextExecutor& operator=(const TextExecutor&) = delete;
   virtual ~TextExecutor() = default;
 
+  /// Of what it runs on.
+  virtual std::string name() const = 0;
   /// Whether that many multiplications of a draw, about, are worth its start.
   virtual bool is_worth(double multiplications) = 0;
   /// Fills the outputs; false where it cannot.

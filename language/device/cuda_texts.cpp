@@ -44,9 +44,14 @@ class Gpu {
     must(driver.device_attribute(&first, major, device)), must(driver.device_attribute(&second, minor, device));
     architecture_ = fmt::format("sm_{}{}", first, second);
     must(driver.retain_context(&context_, device));
+    constexpr int longest = 256;
+    std::array<char, longest> letters{};
+    must(driver.device_name(letters.data(), longest, device));
+    name_ = letters.data();
   }
 
   const Driver& driver() const { return driver_; }
+  const std::string& name() const { return name_; }
   const std::string& architecture() const { return architecture_; }
   Driver::Handle context() const { return context_; }
   void must(Driver::Status status) const {
@@ -59,7 +64,7 @@ class Gpu {
  private:
   const Driver& driver_;
   Driver::Handle context_ = nullptr;
-  std::string architecture_;
+  std::string name_, architecture_;
 };
 
 /// This thread is the GPU's while it lives; it was somebody's before.
@@ -173,6 +178,7 @@ class CudaTexts final : public TextExecutor {
   CudaTexts(const Driver& driver, KeptTexts kept, std::function<void(std::string_view)> trouble)
       : gpu_(driver), kept_(std::move(kept)), trouble_(std::move(trouble)), room_(free_memory(gpu_) / 5 * 4) {}
 
+  std::string name() const override { return gpu_.name(); }
   bool is_worth(double) override { return true; }
   bool run(const Emitted& text, TextRun& run) override {
     try {
@@ -271,7 +277,7 @@ class CudaTexts final : public TextExecutor {
     for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
     const auto [compiled, of_block] = prepared(text, run.sizes, launch);
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
-    std::size_t bytes = padded(work) + padded(sizeof run.draw);
+    std::size_t bytes = padded(work);
     for (const auto* arrays : {&run.inputs, &run.outputs}) {
       bytes += padded(arrays->size() * sizeof(Address));
       for (const std::vector<double>& array : *arrays) bytes += padded(array.size() * sizeof(double));
@@ -282,13 +288,11 @@ class CudaTexts final : public TextExecutor {
     const Stream stream(gpu_);
     Memory memory(gpu_, bytes, stream);
     launch.workspace = memory.take(work);
-    Address draw = memory.take(sizeof run.draw);
-    put(draw, &run.draw, sizeof run.draw, stream);
     const std::vector<Address> inputs = places(memory, run.inputs), outputs = places(memory, run.outputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       put(inputs[i], run.inputs[i].data(), run.inputs[i].size() * sizeof(double), stream);
     launch.inputs = list(memory, inputs, stream), launch.outputs = list(memory, outputs, stream);
-    void* arguments[] = {&launch, &draw};
+    void* arguments[] = {&launch, &run.draw};
     gpu_.must(gpu_.driver().launch(compiled.run, static_cast<unsigned>(run.heads), 1, 1, compiled.threads, 1, 1,
                                    compiled.shared_bytes, stream.get(), arguments, nullptr));
     stream.wait();

@@ -25,10 +25,8 @@ std::string word_of(std::string name) {
 
 }  // namespace
 
-Emitter::Emitter(const Program& program, bool draws)
-    : program_(program),
-      block_(*program.body),
-      top_(*program.body, program.name, draws ? std::optional(0) : std::nullopt) {}
+Emitter::Emitter(const Program& program)
+    : program_(program), block_(*program.body), top_(*program.body, program.name, 0) {}
 
 Emitted Emitter::emitted() {
   find_lengths();
@@ -52,9 +50,8 @@ Emitted Emitter::emitted() {
       return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(v, at))};
     });
   }
-  const std::string name = word_of(program_.name) + (top_.is_drawn() ? "_draws" : "");
-  const std::string begin = top_.is_drawn() ? prelude() + prelude_of_draws() : prelude();
-  Emitted result{"assay_" + name, begin + header(name) + run_text(name), {}, {}};
+  const std::string name = word_of(program_.name);
+  Emitted result{"assay_" + name, prelude() + header(name) + run_text(name), {}, {}};
   for (const Dim& dim : lengths_) result.macros.push_back("ASSAY_" + dim.name);
   for (const Dim& dim : tokens_) result.lengths.push_back(dim.name);
   return result;
@@ -197,9 +194,7 @@ std::vector<std::string> Emitter::cumulated(int v, const Place& to, const Indice
           fmt::format("for (int step = 0; step < {}; ++step) {{", length),
           node.attributes.reverse ? fmt::format("const int t = {} - 1 - step;", length) : "const int t = step;",
           fmt::format("const double x = {};", top_.written(node.args[0], whole)),
-          top_.is_drawn()
-              ? fmt::format("sum = step == 0 ? x : rounded(draw, {}, 0, x + sum);", top_.numbers_of(v, whole))
-              : "sum = step == 0 ? x : x + sum;",
+          fmt::format("sum = step == 0 ? x : rounded(draw, {}, 0, x + sum);", top_.numbers_of(v, whole)),
           fmt::format("{} = sum; }}", to(whole))};
 }
 
@@ -243,27 +238,24 @@ std::string Emitter::run_text(const std::string& name) const {
     lengths += fmt::format("const int n_{0} = launch.length[{1}];\n(void)n_{0};\n", tokens_[i].name, i);
   std::string text = "DEVICE long workspace_numbers(const Launch& launch) {\n(void)launch;\n" + lengths + "return 0L";
   for (const auto& [own, count] : buffers_) text += " + " + count;
-  const std::string_view draws = top_.is_drawn() ? "const Draw* const draws, " : "";
-  text += fmt::format(
-      ";\n}}\nDEVICE void run(const Launch& launch, {}const int block, double* const shared) {{\n(void)shared;\n",
-      draws);
-  text += lengths + "const int head = block % launch.heads;\n(void)head;\n";
-  if (top_.is_drawn()) text += "const Draw draw = draws[block / launch.heads];\n(void)draw;\n";
+  text +=
+      ";\n}\nDEVICE void run(const Launch& launch, const Draw& draw, const int head, double* const shared) {\n"
+      "(void)draw;\n(void)shared;\n" +
+      lengths;
   for (std::size_t i = 0; i < program_.inputs.size(); ++i)
     text += fmt::format("const double* const in{0} = launch.inputs[{0}] + head * ({1});  // {2}\n(void)in{0};\n", i,
                         count_of(block_.params[i].axes), program_.inputs[i].name);
   for (std::size_t i = 0; i < program_.outputs.size(); ++i)
-    text += fmt::format("double* const out{0} = launch.outputs[{0}] + block * ({1});  // {2}\n", i,
+    text += fmt::format("double* const out{0} = launch.outputs[{0}] + head * ({1});  // {2}\n", i,
                         count_of(block_.result_type(i).axes), program_.outputs[i]);
-  text += "double* work = launch.workspace + block * workspace_numbers(launch);\n(void)work;\n";
+  text += "double* work = launch.workspace + head * workspace_numbers(launch);\n(void)work;\n";
   for (const auto& [own, count] : buffers_) text += fmt::format("double* const {} = work;\nwork += {};\n", own, count);
   for (const std::string& one : lines_) text += one + '\n';
-  return text +
-         fmt::format("}}\n}}  // namespace emitted_{0}\nENTRY{1}({0})\n", name, top_.is_drawn() ? "_OF_DRAWS" : "");
+  return text + fmt::format("}}\n}}  // namespace emitted_{0}\nENTRY({0})\n", name);
 }
 
 }  // namespace device
 
-Emitted emit(const Program& program, bool draws) { return device::Emitter(program, draws).emitted(); }
+Emitted emit(const Program& program) { return device::Emitter(program).emitted(); }
 
 }  // namespace assay::language

@@ -15,8 +15,8 @@ namespace assay::language::device {
 
 class Emitter {
  public:
-  /// Keeps a reference to the program. `draws`: the text is that of draws.
-  Emitter(const Program& program, bool draws);
+  /// Keeps a reference to the program.
+  explicit Emitter(const Program& program);
 
   /// Once. Throws InputError if something has no text.
   Emitted emitted();

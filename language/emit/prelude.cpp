@@ -13,7 +13,7 @@ namespace {
 /// Everything before the table of exp and log.
 constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
 #define ASSAY_EMITTED
-// A block is one head of one draw. On a device its threads share vectors, and each has a column of every matrix; on the
+// A block is one head. On a device its threads share vectors, and each has a column of every matrix; on the
 // host one thread does the work of all. Sums are never contracted: compile with --fmad=false or -ffp-contract=off.
 #ifdef __CUDACC__
 #define DEVICE static __device__
@@ -28,10 +28,11 @@ constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
   double name = 0; \
   EACH(c, columns) name = value
 #define OF(c)
+#define OWN_MOMENTS(name, columns) Moments name = {}
 #define ENTRY(name) \
-  extern "C" __global__ void assay_##name(const Launch launch) { \
+  extern "C" __global__ void assay_##name(const Launch launch, const Draw draw) { \
     extern __shared__ double shared[]; \
-    emitted_##name::run(launch, (int)blockIdx.x, shared); \
+    emitted_##name::run(launch, draw, (int)blockIdx.x, shared); \
   } \
   extern "C" __global__ void assay_##name##_workspace(const Launch launch, long* numbers) { \
     *numbers = emitted_##name::workspace_numbers(launch); \
@@ -57,21 +58,30 @@ constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
   double name[columns]; \
   EACH(c, columns) name[c] = value
 #define OF(c) [c]
+#define OWN_MOMENTS(name, columns) Moments name[columns] = {}
 #define ENTRY(name) \
-  extern "C" void assay_##name(const Launch* launch, int block) { \
+  extern "C" void assay_##name(const Launch* launch, const Draw* draw, int head) { \
     std::vector<double> shared((std::size_t)emitted_##name::shared_numbers); \
-    emitted_##name::run(*launch, block, shared.data()); \
+    emitted_##name::run(*launch, *draw, head, shared.data()); \
   } \
   extern "C" long assay_##name##_workspace(const Launch* launch) { return emitted_##name::workspace_numbers(*launch); }
 #endif
 
-// Arrays of every head (inputs) or block (outputs) follow each other. `length` has the axes that scans run along.
+// Arrays of all heads follow each other. `length` has the axes that scans run along.
 struct Launch {
   const double* const* inputs;
   double* const* outputs;
   double* workspace;
   int length[4];
   int heads, segment;
+};
+
+// How a draw errs (oracles/scalars/perturbed.hpp): spacings at 1 and smallest ones, of operands and of sums; `shift` is
+// -0.5 where operands are cut off, else 0; narrow: operands are as wide as sums; every: all operations err.
+struct Draw {
+  unsigned long long seed;
+  double unit, least, sum_unit, sum_least, shift;
+  int narrow, every;
 };
 
 namespace {
@@ -275,46 +285,6 @@ DEVICE double chosen(int c, double a, double b) {
 }
 DEVICE int chosen_truth(int c, int a, int b) { return c == 2 && a != b ? 2 : c == 0 ? b : a; }
 
-}  // namespace
-#endif
-)prelude";
-
-/// The further text of draws.
-constexpr std::string_view of_draws = R"prelude(#ifndef ASSAY_EMITTED_DRAWS
-#define ASSAY_EMITTED_DRAWS
-#ifdef __CUDACC__
-#define OWN_MOMENTS(name, columns) Moments name = {}
-#define ENTRY_OF_DRAWS(name) \
-  extern "C" __global__ void assay_##name(const Launch launch, const Draw* draws) { \
-    extern __shared__ double shared[]; \
-    emitted_##name::run(launch, draws, (int)blockIdx.x, shared); \
-  } \
-  extern "C" __global__ void assay_##name##_workspace(const Launch launch, long* numbers) { \
-    *numbers = emitted_##name::workspace_numbers(launch); \
-  } \
-  extern "C" { \
-  __device__ long assay_##name##_block[2] = {emitted_##name::threads, emitted_##name::shared_numbers}; \
-  }
-#else
-#define OWN_MOMENTS(name, columns) Moments name[columns] = {}
-#define ENTRY_OF_DRAWS(name) \
-  extern "C" void assay_##name(const Launch* launch, const Draw* draws, int block) { \
-    std::vector<double> shared((std::size_t)emitted_##name::shared_numbers); \
-    emitted_##name::run(*launch, draws, block, shared.data()); \
-  } \
-  extern "C" long assay_##name##_workspace(const Launch* launch) { return emitted_##name::workspace_numbers(*launch); }
-#endif
-
-// How a draw errs (oracles/scalars/perturbed.hpp): spacings at 1 and smallest ones, of operands and of sums; `shift` is
-// -0.5 where operands are cut off, else 0; narrow: operands are as wide as sums; every: all operations err.
-struct Draw {
-  unsigned long long seed;
-  double unit, least, sum_unit, sum_least, shift;
-  int narrow, every;
-};
-
-namespace {
-
 struct Key {
   unsigned first, second;
 };
@@ -416,8 +386,6 @@ DEVICE double add_product(const Draw& draw, Key key, long n, double to, double t
 )prelude";
 
 }  // namespace
-
-std::string prelude_of_draws() { return std::string(of_draws); }
 
 std::string literal_of(double x) {
   if (x == 0) return std::signbit(x) ? "-0x0p+0" : "0x0p+0";

@@ -74,17 +74,15 @@ std::string largest_of(const std::vector<std::string>& numbers) {
   return largest;
 }
 
-Scope::Scope(const Block& block, std::string where, std::optional<int> drawn)
-    : block_(block), where_(std::move(where)), drawn_(drawn) {
-  if (is_drawn()) counted_ = counted_by(block);
+Scope::Scope(const Block& block, std::string where, int number)
+    : block_(block), where_(std::move(where)), number_(number), counted_(counted_by(block)) {
   for (int v = 0; v < values_of(block); ++v) varies_.push_back(varies_of(v));
-  for (int v = 0; v < block.first(); ++v) units_.push_back(static_cast<int>(axes(v).size()) - 1);
   for (int v = block.first(); v < values_of(block); ++v)
     if (const std::optional<int> i = product_in(v)) inside_.insert(block.node(v)->args[language::index(*i)]);
 }
 
 bool Scope::errs_in_draws(int v) const {
-  if (!is_drawn() || !is_real(v)) return false;
+  if (!is_real(v)) return false;
   const bool is_sum = any_of(block_.node(v)->op, {Op::contract, Op::sum, Op::cumsum});
   if (counted_[language::index(v)] != 0) {
     if (is_sum) refuse(v, "sums written numbers, and no text is emitted for that in draws yet");
@@ -178,19 +176,6 @@ std::vector<int> Scope::needed(const std::vector<int>& targets) const {
   return {seen.begin(), seen.end()};
 }
 
-int Scope::unit(int v) const {
-  const Node* node = block_.node(v);
-  if (node == nullptr) return units_[language::index(v)];
-  if (!is_view(node->op)) return static_cast<int>(axes(v).size()) - 1;
-  const int of = unit(node->args[0]), axis = node->attributes.axis;
-  if (node->op == Op::expand) return of >= axis ? of + 1 : of;
-  if (node->op == Op::index) return of == axis ? -1 : of > axis ? of - 1 : of;
-  if (node->op != Op::transpose) return of;
-  const std::vector<int>& perm = node->attributes.perm;
-  const auto to = std::find(perm.begin(), perm.end(), of);
-  return to == perm.end() ? -1 : static_cast<int>(to - perm.begin());
-}
-
 Indices Scope::through(const Node& view, Indices at) const {
   const std::ptrdiff_t axis = view.attributes.axis;
   if (view.op == Op::expand) at.erase(at.begin() + axis);
@@ -226,8 +211,7 @@ std::string Scope::formula(int v, const Indices& at) const {
       return fmt::format("((double)({}))", written(node.args[0], at));
     case Op::contract: {
       const Letters letters = letters_of(contraction_from(says.spec).result, at);
-      if (is_drawn()) return added(any_sum_of(v), letters, "0.0", product(v, letters));
-      return fmt::format("(0.0 + {})", product(v, letters));
+      return added(any_sum_of(v), letters, "0.0", product(v, letters));
     }
     default:
       if (!is_elementwise(node.op)) refuse(v, "no text is emitted for this operation yet");
@@ -235,14 +219,13 @@ std::string Scope::formula(int v, const Indices& at) const {
   }
 }
 
-/// An operation on elements, as a draw has it where texts are a draw's.
+/// An operation on elements, as a draw has it.
 std::string Scope::arithmetic(const Node& node, int v, const Indices& at) const {
   if (const std::optional<int> i = product_in(v)) {
     const int of = node.args[language::index(*i)];
     const std::string start = written(node.args[language::index(1 - *i)], at);
     const Letters letters = letters_of(contraction_from(block_.node(of)->attributes.spec).result, at);
-    if (is_drawn()) return added(any_sum_of(v), letters, start, product(of, letters));
-    return fmt::format("({} + {})", start, product(of, letters));
+    return added(any_sum_of(v), letters, start, product(of, letters));
   }
   if (!errs_in_draws(v)) return operation(node, v, at);
   const std::string numbers = numbers_of(v, at);
@@ -291,26 +274,20 @@ std::string Scope::product(int contraction, const Letters& at) const {
   const auto operand = [&](int i, const std::string& letters) {
     const int v = node.args[language::index(i)];
     const Indices indices = indices_from(letters, at);
-    std::string exact = written(v, indices);
-    if (!is_drawn()) return exact;
     const int part = v == node.args[0] ? 1 : 1 + i;  // the same operand on both sides is rounded once
-    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, part), flat(axes(v), indices), exact);
+    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, part), flat(axes(v), indices),
+                       written(v, indices));
   };
   const std::string a = operand(0, c.left), b = operand(1, c.right);
   return node.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
 }
 
 /// All letters, outer ones first, as detail::indices_of has them: by the alphabet, and innermost what runs along
-/// numbers that lie side by side. (Draws have operands row-major.)
+/// numbers that lie side by side: draws have operands row-major.
 std::string Scope::loops_of(const Node& contraction) const {
   const Contraction c = contraction_from(contraction.attributes.spec);
-  const auto is_unit = [&](const std::string& letters, int operand, char letter) {
-    if (is_drawn()) return !letters.empty() && letters.back() == letter;
-    const std::size_t found = letters.find(letter);
-    return found != std::string::npos && static_cast<int>(found) == unit(contraction.args[language::index(operand)]);
-  };
   const auto worth = [&](char letter) {
-    const bool left = is_unit(c.left, 0, letter), right = is_unit(c.right, 1, letter);
+    const bool left = c.left.ends_with(letter), right = c.right.ends_with(letter);
     if (c.result.find(letter) == std::string::npos) return left && right ? 4 : 2;
     const bool in_left = c.left.find(letter) != std::string::npos, in_right = c.right.find(letter) != std::string::npos;
     return in_left != in_right && c.result.back() == letter ? (left || right ? 3 : 1) : 0;
@@ -382,9 +359,8 @@ std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to)
     loops += fmt::format("for (int {0} = {1}; {0} < {2}; ++{0}) ", s, sum.is_plain ? 1 : 0,
                          length_of(sum.axes.at(sum.gone[i])));
     letters[sum.gone[i]] = s;
-    if (sum.is_dots && is_drawn() && i + 2 == sum.gone.size()) dot_begins = loops.size();
+    if (sum.is_dots && i + 2 == sum.gone.size()) dot_begins = loops.size();
   }
-  if (!is_drawn()) return fmt::format("{}{} += {};", loops, to, term(sum, letters));
   if (!sum.is_dots) return fmt::format("{}{} = {};", loops, to, added(sum, letters, to, term(sum, letters)));
   return fmt::format("{}{{ Moments moments = {{}}; {}add_term(moments, s{}, {}); {} = {}; }}",
                      loops.substr(0, dot_begins), loops.substr(dot_begins), sum.gone.size() - 1, term(sum, letters), to,
@@ -393,7 +369,7 @@ std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to)
 
 std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
   const Node* node = block_.node(v);
-  if (!is_drawn() || node == nullptr || is_text(v)) return {};
+  if (node == nullptr || is_text(v)) return {};
   const std::optional<int> i = product_in(v);
   const int of = i ? node->args[language::index(*i)] : v;
   const Node& errs = *block_.node(of);
@@ -402,7 +378,7 @@ std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
   const int parts = operands > 0 || errs_in_draws(of) ? 1 + operands : 0;
   list.reserve(language::index(parts));
   for (int part = 0; part < parts; ++part)
-    list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), *drawn_, token,
+    list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), number_, token,
                                4 * of + part));
   return list;
 }

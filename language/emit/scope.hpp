@@ -56,12 +56,11 @@ struct Sum {
 
 class Scope {
  public:
-  /// `where` names the block in messages. Keeps a reference to it. `drawn`: the block's number where texts are those of
-  /// a draw (PerturbedArithmetic::Place).
-  Scope(const Block& block, std::string where, std::optional<int> drawn = {});
+  /// `where` names the block in messages. Keeps a reference to it. `number`: the block's of a draw
+  /// (PerturbedArithmetic::Place).
+  Scope(const Block& block, std::string where, int number);
 
   const Block& block() const { return block_; }
-  bool is_drawn() const { return drawn_.has_value(); }
   /// Statements that declare the keys of the random numbers that the computation of v needs at that token.
   std::vector<std::string> keys_of(int v, const std::string& token) const;
   const std::vector<Dim>& axes(int v) const { return block_.type(v).axes; }
@@ -86,9 +85,6 @@ class Scope {
   void forget(int v) { places_.erase(v); }
   bool has_place(int v) const { return places_.contains(v); }
   const Place& place(int v) const { return places_.at(v); }
-  /// The axis of a parameter along which numbers lie side by side; -1: none.
-  void put_unit(int param, int axis) { units_[static_cast<std::size_t>(param)] = axis; }
-  int unit(int v) const;
 
   /// An element: read where it is stored, computed where it is not.
   std::string written(int v, const Indices& at) const;
@@ -100,7 +96,6 @@ class Scope {
   std::string start(const Sum& sum, Letters letters, const Indices& at) const;
   /// "for (int s0 = 0; ...) to += term;"
   std::string chain(const Sum& sum, Letters letters, const std::string& to) const;
-  // For a draw:
   /// `to` and one term more, of a sum that is no dot.
   std::string added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const;
   /// `to` and the dot whose terms have these moments.
@@ -126,10 +121,9 @@ class Scope {
 
   const Block& block_;
   std::string where_;
-  std::optional<int> drawn_;
-  std::vector<char> counted_;  ///< in a draw: they do not err
+  int number_;
+  std::vector<char> counted_;  ///< values that do not err
   std::vector<std::vector<char>> varies_;
-  std::vector<int> units_;  ///< of parameters
   std::set<int> inside_;
   std::map<int, Place> places_;
 };

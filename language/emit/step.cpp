@@ -8,20 +8,9 @@ namespace assay::language::device {
 Step::Step(int v, const Scope& outer, std::string where, std::string name, Shared& shared)
     : scan_(*outer.block().node(v)),
       outer_(outer),
-      scope_(*scan_.attributes.body, std::move(where), outer.is_drawn() ? std::optional(v + 1) : std::nullopt),
+      scope_(*scan_.attributes.body, std::move(where), v + 1),
       name_(std::move(name)),
-      shared_(shared) {
-  const Block& body = scope_.block();
-  for (int p = 0; p < body.first(); ++p) {
-    if (p < carry()) {
-      const int next = body.results[index(p)];
-      if (next >= body.first()) scope_.put_unit(p, scope_.unit(next));
-      continue;
-    }
-    const int unit = outer.unit(scan_.args[index(p)]);
-    scope_.put_unit(p, p < carry() + scan_.attributes.xs ? unit - 1 : unit);
-  }
-}
+      shared_(shared) {}
 
 std::vector<int> Step::next_states() const {
   const std::vector<int>& results = scope_.block().results;

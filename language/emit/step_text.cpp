@@ -175,7 +175,7 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
       const Sum& sum = sums_.at(v);
       line(fmt::format("OWN(sum{}, {}, c, {});", v, columns(),
                        sum.start >= 0 ? scope_.written(sum.start, indices(sum.start, names)) : "0.0"));
-      if (scope_.is_drawn() && sum.is_dots) line(fmt::format("OWN_MOMENTS(moments{}, {});", v, columns()));
+      if (sum.is_dots) line(fmt::format("OWN_MOMENTS(moments{}, {});", v, columns()));
     }
   line(fmt::format("FOR_TILE(r, {}, c, {}) {{", length_of(row), columns()));
   std::vector<std::string> at_the_end;
@@ -196,7 +196,7 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
     if (work(v) == Work::by_rows) {
       add_vector(v, *column_);
       std::string whole = fmt::format("sum{} OF(c)", v);
-      if (const Sum& sum = sums_.at(v); scope_.is_drawn() && sum.is_dots)
+      if (const Sum& sum = sums_.at(v); sum.is_dots)
         whole = scope_.with_dot(sum, letters(sum, names), whole, fmt::format("moments{} OF(c)", v));
       line(fmt::format("EACH(c, {}) {}[c] = {};", columns(), name(v), whole));
       scope_.put(v, vector_place(v, name(v)));
@@ -214,18 +214,15 @@ void Step::add_rows(int v, const Names& names) {
   const Sum& sum = sums_.at(v);
   const Letters at = letters(sum, names);
   const std::string to = fmt::format("sum{} OF(c)", v), term = scope_.term(sum, at);
-  if (scope_.is_drawn() && sum.is_dots)
+  if (sum.is_dots)
     line(fmt::format("add_term(moments{} OF(c), r, {});", v, term));
   else if (sum.is_plain)
-    line(fmt::format("{0} = r == 0 ? {1} : {2};", to, term,
-                     scope_.is_drawn() ? scope_.added(sum, at, to, term) : to + " + " + term));
-  else if (scope_.is_drawn())
-    line(fmt::format("{} = {};", to, scope_.added(sum, at, to, term)));
+    line(fmt::format("{0} = r == 0 ? {1} : {2};", to, term, scope_.added(sum, at, to, term)));
   else
-    line(fmt::format("{} += {};", to, term));
+    line(fmt::format("{} = {};", to, scope_.added(sum, at, to, term)));
 }
 
-/// The statements that add a row of the stage to `sum`, in a draw.
+/// The statements that add a row of the stage to `sum`.
 std::string Step::sum_of_stage(const Sum& sum, const Names& names) const {
   const Letters at = letters(sum, names);
   const std::string term = fmt::format("stage[r * ({} + 1) + c]", columns());
@@ -254,25 +251,15 @@ void Step::compute_by_columns(int v) {
                    scope_.term(sum, letters(sum, names))));
   line("MEET;");
   if (is_number) {
-    if (scope_.is_drawn())
-      line(fmt::format("for (int r = 0; r < rows; ++r) {{ double sum = {0}; {1} {0} = sum; }}", name(v),
-                       sum_of_stage(sum, names)));
-    else
-      line(fmt::format("for (int r = 0; r < rows; ++r) for (int c = 0; c < {0}; ++c) {1} += stage[r * ({0} + 1) + c];",
-                       columns(), name(v)));
+    line(fmt::format("for (int r = 0; r < rows; ++r) {{ double sum = {0}; {1} {0} = sum; }}", name(v),
+                     sum_of_stage(sum, names)));
     scope_.put(v, [own = name(v)](const Indices&) { return own; });
   } else {
     const std::string start = sum.is_plain    ? fmt::format("stage[r * ({} + 1)]", columns())
                               : sum.start < 0 ? "0.0"
                                               : scope_.written(sum.start, indices(sum.start, names));
-    if (scope_.is_drawn()) {
-      line(fmt::format("EACH(r, rows) {{ double sum = {}; {} {}[first + r] = sum; }}", start, sum_of_stage(sum, names),
-                       name(v)));
-    } else {
-      line(fmt::format("EACH(r, rows) {{ double sum = {}; for (int c = {}; c < {}; ++c)", start, sum.is_plain ? 1 : 0,
-                       columns()));
-      line(fmt::format("sum += stage[r * ({} + 1) + c]; {}[first + r] = sum; }}", columns(), name(v)));
-    }
+    line(fmt::format("EACH(r, rows) {{ double sum = {}; {} {}[first + r] = sum; }}", start, sum_of_stage(sum, names),
+                     name(v)));
     scope_.put(v, vector_place(v, name(v)));
   }
   line("MEET; }");

@@ -1,6 +1,7 @@
 // assay-lab bench oracle: what certified answers of the engines cost, beside a plain double loop and cpp_bin_float_50;
 // assay-lab bench rooms: what every room costs in every tier; assay-lab bench kernels: what the emulation of every
-// kernel costs in every precision; assay-lab bench check: what a verdict costs, phase by phase. Each in one run.
+// kernel costs in every precision; assay-lab bench check: what a verdict costs, phase by phase; assay-lab bench draws:
+// draws of programs on a GPU. Each in one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,8 +10,10 @@
 #include <memory>
 
 #include "files/did_you_mean.hpp"
+#include "files/input_file.hpp"
 #include "reference/core/error.hpp"
 #include "tools/bench/bench_check.hpp"
+#include "tools/bench/bench_draws.hpp"
 #include "tools/bench/bench_engines.hpp"
 #include "tools/bench/bench_kernels.hpp"
 #include "tools/bench/bench_rooms.hpp"
@@ -319,6 +322,25 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
   return exit_passed;
 }
 
+struct BenchDrawsOptions {
+  std::vector<std::string> programs = {"deltanet", "gated_deltanet", "kda", "mamba2", "falcon2", "rwkv7"};
+  std::string folder = "mechanisms/json", verify, output = "-";
+};
+
+int run_bench_draws(const BenchDrawsOptions& options, Console& console) {
+  if (!options.verify.empty()) {
+    const std::vector<std::string> stale = stale_in_page(read_text(options.verify), options.folder);
+    for (const std::string& one : stale) console.out << options.verify << ": " << one << '\n';
+    return stale.empty() ? exit_passed : exit_failed;
+  }
+  OutputFile file(options.output, console.out);
+  std::vector<std::string> files;
+  for (const std::string& name : options.programs) files.push_back(options.folder + '/' + name + ".json");
+  std::size_t differ = 0;
+  file.commit(page_of_draws(files, differ));
+  return differ == 0 ? exit_passed : exit_failed;
+}
+
 template <class Options>
 void add_output(CLI::App& app, Options& options) {
   add_choice_flag(app, "--format", options.format, "table, markdown, json or csv", name_list(all_table_formats));
@@ -379,7 +401,15 @@ std::function<int(Console&)> add(CLI::App& app) {
   CLI::App* checks = app.add_subcommand("check", "what a verdict costs: seconds, memory, and which phase takes them");
   auto check_options = std::make_shared<BenchCheckOptions>();
   add_check_flags(*checks, *check_options);
-  return [options, rooms_options, all, kernels_options, kernels, check_options, checks](Console& console) {
+  CLI::App* draws = app.add_subcommand("draws", "draws of programs on a GPU, beside the evaluator's");
+  auto draws_options = std::make_shared<BenchDrawsOptions>();
+  draws->add_option("--programs", draws_options->programs, "some of the library's")->delimiter(',');
+  draws->add_option("--folder", draws_options->folder, "where their files are")->capture_default_str();
+  draws->add_option("--verify", draws_options->verify, "a page that was written so: say whose texts have changed");
+  draws->add_option("-o,--output", draws_options->output, "where the page goes; - is standard output")
+      ->capture_default_str();
+  return [=](Console& console) {
+    if (draws->parsed()) return run_bench_draws(*draws_options, console);
     if (checks->parsed()) return run_bench_check(*check_options, console);
     if (kernels->parsed()) return run_kernels(*kernels_options, console);
     return all->parsed() ? run_rooms(*rooms_options, console) : run_bench(*options, console);

@@ -1,4 +1,4 @@
-// assay-lab emit: a program as one source, for the host and for CUDA.
+// assay-lab emit: draws of a program as one source, for the host and for CUDA.
 #include "language/emit/emit.hpp"
 
 #include <CLI/CLI.hpp>
@@ -14,13 +14,13 @@ namespace {
 
 struct Flags {
   std::string file, output = "-";
-  bool gradient = false, draws = false;
+  bool gradient = false;
 };
 
 int run_emit(const Flags& flags, Console& console) {
   OutputFile file(flags.output, console.out, {flags.file});
   const language::Program program = language::load_program(flags.file);
-  file.commit(language::emit(flags.gradient ? language::gradient_of(program) : program, flags.draws).text);
+  file.commit(language::emit(flags.gradient ? language::gradient_of(program) : program).text);
   return exit_passed;
 }
 
@@ -28,7 +28,6 @@ std::function<int(Console&)> add(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("file", flags->file, "FILE.json, a program, as mechanisms/json has them")->required();
   app.add_flag("--gradient", flags->gradient, "the program of its gradients instead");
-  app.add_flag("--draws", flags->draws, "draws of the model: operands and sums err by random numbers of their places");
   app.add_option("-o,--output", flags->output, "where the source goes; - is standard output")->capture_default_str();
   return [flags](Console& console) { return run_emit(*flags, console); };
 }
@@ -36,7 +35,7 @@ std::function<int(Console&)> add(CLI::App& app) {
 }  // namespace
 }  // namespace emit_verb
 
-const Command commands::emit = {"emit", "write a program as one source: C++ for the host, CUDA for a device",
+const Command commands::emit = {"emit", "write draws of a program as one source: C++ for the host, CUDA for a device",
                                 emit_verb::add};
 
 }  // namespace assay

@@ -31,6 +31,7 @@ class TextsOnGpu final : public language::TextExecutor {
  public:
   explicit TextsOnGpu(double least) : least_(least) {}
 
+  std::string name() const override { return gpu_ == nullptr ? "no GPU" : gpu_->name(); }
   bool is_worth(double multiplications) override { return multiplications >= least_ && is_there(); }
   bool run(const language::Emitted& text, language::TextRun& run) override { return gpu_->run(text, run); }
   bool is_there() {

@@ -1,0 +1,122 @@
+#include "tools/bench/bench_draws.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "language/answers/by_text.hpp"
+#include "language/answers/by_tier.hpp"
+#include "language/device/cuda_texts.hpp"
+#include "language/room.hpp"
+#include "oracles/multiword/parallel.hpp"
+#include "oracles/scalars/perturbed.hpp"
+#include "reference/core/error.hpp"
+#include "reference/core/sha256.hpp"
+#include "tools/print/table.hpp"
+
+namespace assay {
+namespace {
+
+constexpr int together = 4;  // as many draws as a verdict needs at first
+constexpr const char* sizes[] = {"1,65,4/2,40,33", "1,4096,16,128"};
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Answer drawn(const language::Mechanism& mechanism, const Problem& problem, std::uint64_t seed, int threads) {
+  using Arithmetic = PerturbedArithmetic;
+  const Arithmetic draw(Format::bf16, Arithmetic::Operands::nearest, seed, Arithmetic::States::wide, threads);
+  return language::emulated(mechanism, problem);
+}
+
+struct Compared {
+  std::size_t numbers = 0, differ = 0;
+
+  void add(const Arrays& found, const Arrays& right) {
+    for (const auto& [name, array] : right)
+      for (std::size_t i = 0; i < array.data.size(); ++i, ++numbers)
+        differ += std::bit_cast<std::uint64_t>(array.data[i]) != std::bit_cast<std::uint64_t>(found.at(name).data[i]);
+  }
+};
+
+std::string digest_of_text(const language::Mechanism& mechanism) {
+  constexpr std::size_t digits = 12;
+  return Sha256().update(language::emit(mechanism.gradient).text).hex().substr(0, digits);
+}
+
+std::vector<std::string> row_of(const std::string& file, const char* size, language::TextExecutor& gpu,
+                                std::size_t& differ) {
+  const auto mechanism = language::find_mechanism(file);
+  require(mechanism != nullptr, file, ": expected a program's file");
+  const Shape shape = shape_from(size);
+  const auto room = find_room(file);
+  const Problem problem = room->make({.mechanism = file, .shape = shape});
+  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  Answer by_text, by_evaluator;
+  language::draw_by_text(&gpu);
+  const double first = seconds_of([&] { by_text = drawn(*mechanism, problem, 1, 1); });
+  const double again = seconds_of([&] { drawn(*mechanism, problem, 1, 1); });
+  const double several = seconds_of(
+      [&] { words::in_parallel(together, together, [&](std::size_t k) { drawn(*mechanism, problem, k, 1); }); });
+  language::draw_by_text(nullptr);
+  const double evaluator = seconds_of([&] { by_evaluator = drawn(*mechanism, problem, 1, threads); });
+  Compared compared;
+  compared.add(by_text.outputs, by_evaluator.outputs), compared.add(by_text.gradients, by_evaluator.gradients);
+  differ += compared.differ;
+  return {mechanism->program.name,          digest_of_text(*mechanism),      text_of(shape),
+          std::to_string(compared.numbers), std::to_string(compared.differ), fmt::format("{:.1f}", first - again),
+          fmt::format("{:.2f}", again),     fmt::format("{:.2f}", several),  fmt::format("{:.2f}", evaluator)};
+}
+
+}  // namespace
+
+std::string page_of_draws(const std::vector<std::string>& files, std::size_t& differ) {
+  std::string why;
+  const auto gpu =
+      language::cuda_texts({}, why, [](std::string_view trouble) { throw InputError(std::string(trouble)); });
+  require(gpu != nullptr, "draws on a GPU: ", why);
+  Table table = Table()
+                    .words({"program", "source", "shape"})
+                    .numbers({"numbers", "differ", "compiled, s", "a draw, s", text(together, " draws at once, s"),
+                              "evaluator, s"});
+  for (const std::string& file : files)
+    for (const char* size : sizes) table.rows.push_back(row_of(file, size, *gpu, differ));
+  return fmt::format(R"(<!-- written by `assay-lab bench draws -o records/emitted.md`, on a GPU -->
+
+# Draws of programs on a GPU
+
+Each row is a program's gradients as `assay-lab emit --gradient` writes them, compiled by NVRTC and run on an {}: one draw of evidence
+`model` in bf16, with its copies from and to the host, beside the evaluator's draw on all {} cores of the host. **Differ** counts numbers
+whose bits are not the evaluator's.
+
+)",
+                     gpu->name(), std::thread::hardware_concurrency()) +
+         table.markdown();
+}
+
+std::vector<std::string> stale_in_page(const std::string& page, const std::string& folder) {
+  std::set<std::string> stale;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream cells(line);
+    std::string bar, name, digest;
+    cells >> bar >> name >> bar >> digest;
+    const auto file = std::filesystem::path(folder) / (name + ".json");
+    if (name.empty() || !std::filesystem::exists(file)) continue;
+    if (digest_of_text(*language::find_mechanism(file.string())) != digest)
+      stale.insert(name + ": its text is another one today; run `assay-lab bench draws` again on a GPU");
+  }
+  return {stale.begin(), stale.end()};
+}
+
+}  // namespace assay
