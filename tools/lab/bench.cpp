@@ -323,7 +323,7 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
 }
 
 struct BenchDrawsOptions {
-  std::vector<std::string> programs = {"deltanet", "gated_deltanet", "kda", "mamba2", "falcon2", "rwkv7"};
+  std::vector<std::string> programs = {"deltanet", "gated_deltanet", "kda", "mamba2", "falcon2"};
   std::string folder = "mechanisms/json", verify, output = "-";
 };
 
