@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -42,39 +44,46 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
-/// A tensor whose first heads have those numbers and whose others are exact; nothing where the numbers are sums over
-/// the heads with faults.
-std::optional<std::vector<double>> in_whole(const Expected& whole, const std::vector<double>& first_heads,
-                                            const Detectability& share) {
-  if (share.heads == 0) return first_heads;
-  if (first_heads.size() * static_cast<std::size_t>(share.all_heads) !=
-      whole.value.size() * static_cast<std::size_t>(share.heads))
-    return std::nullopt;
-  std::vector<double> numbers = first_heads;
-  numbers.reserve(whole.value.size());
-  for (std::size_t i = first_heads.size(); i < whole.value.size(); ++i) numbers.push_back(whole.value[i].hi);
-  return numbers;
+/// How answers are rejected, of every expectation and tensor.
+using Rejections = std::vector<std::vector<std::optional<Rejection>>>;
+
+Rejections rejections_of(std::span<const Expectation> expectations, int threads) {
+  Rejections all;
+  for (const Expectation& expectation : expectations) {
+    auto& list = all.emplace_back(expectation.tensors.size());
+    words::in_parallel(list.size(), threads, [&](std::size_t t) { list[t].emplace(expectation.tensors[t].second); });
+  }
+  return all;
 }
 
-bool rejected(std::span<const Expectation> expectations, std::size_t tensor, const std::vector<double>& got,
-              double times = 1) {
-  return std::all_of(expectations.begin(), expectations.end(),
-                     [&](const Expectation& e) { return rejects(e.tensors[tensor].second, got, times); });
-}
+/// What faults are told by.
+struct Court {
+  std::span<const Expectation> expectations;
+  const Rejections& rejections;
+  const Detectability& share;
+
+  const Named<Expected>& tensors() const { return expectations.front().tensors; }
+  /// Whether those are the numbers of the heads with faults; else they are sums over these.
+  bool is_of_heads(std::size_t tensor, const std::vector<double>& numbers) const {
+    return share.heads == 0 || numbers.size() * static_cast<std::size_t>(share.all_heads) ==
+                                   tensors()[tensor].second.value.size() * static_cast<std::size_t>(share.heads);
+  }
+  /// `got`: of the heads with faults; the others are exact.
+  bool rejects(std::size_t tensor, const std::vector<double>& got, double times = 1) const {
+    return std::ranges::all_of(rejections, [&](const auto& list) { return list[tensor]->rejects(got, times); });
+  }
+};
 
 /// Whether a tensor of what `run` answers is rejected. Outputs are asked first, gradients only where all of them pass.
 template <class F>
-bool shows(const Problem& problem, std::span<const Expectation> expectations, const Detectability& share, double times,
-           F&& run) {
+bool shows(const Problem& problem, const Court& court, double times, F&& run) {
   Problem forward = problem;
   forward.cotangents.clear();
   const auto rejects_any = [&](const Arrays& answered) {
-    const Named<Expected>& tensors = expectations.front().tensors;
-    for (std::size_t t = 0; t < tensors.size(); ++t)
-      if (const auto got = answered.find(tensors[t].first); got != answered.end())
-        if (const auto numbers = in_whole(tensors[t].second, got->second.data, share);
-            numbers && rejected(expectations, t, *numbers, times))
-          return true;
+    for (std::size_t t = 0; t < court.tensors().size(); ++t)
+      if (const auto got = answered.find(court.tensors()[t].first);
+          got != answered.end() && court.is_of_heads(t, got->second.data) && court.rejects(t, got->second.data, times))
+        return true;
     return false;
   };
   if (rejects_any(flat(run(forward)))) return true;
@@ -83,17 +92,16 @@ bool shows(const Problem& problem, std::span<const Expectation> expectations, co
 
 class Masks {
  public:
-  /// `healthy`: the kernel's o, `count` elements of which are of the problem's heads and the rest of others.
-  Masks(const Room& room, Problem problem, int threads, std::span<const Expectation> expectations, std::size_t o,
-        const std::vector<double>& healthy, std::size_t count)
+  /// `healthy`: the kernel's o.
+  Masks(const Room& room, Problem problem, int threads, const Court& court, std::size_t o,
+        const std::vector<double>& healthy)
       : room_(room),
         problem_(std::move(problem)),
         threads_(threads),
-        expectations_(expectations),
+        court_(court),
         o_(o),
         healthy_(healthy),
-        count_(count),
-        truth_(expectations[0].tensors[o].second),
+        truth_(court.tensors()[o].second),
         axis_(truth_.shape.size() - 2),
         rows_(truth_.shape[axis_]),
         cols_(truth_.shape.back()) {
@@ -114,7 +122,7 @@ class Masks {
       const std::vector<double> got = planted(sign * keys);
       if (got == healthy_) return std::nullopt;
       if (keys == 1) count_rows(got, found);
-      if (!rejected(expectations_, o_, got)) continue;
+      if (!court_.rejects(o_, got)) continue;
       found.keys = keys;
       break;
     }
@@ -135,7 +143,7 @@ class Masks {
         std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
     std::vector<double> got = healthy_;
     const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
-    for (std::size_t i = 0; i < count_; ++i) {
+    for (std::size_t i = 0; i < got.size(); ++i) {
       const int row = static_cast<int>(i % block) / cols_, at = row - by;
       if (at < 0 || at >= rows_) continue;
       const HiLo faulty = o->second.value[i - static_cast<std::size_t>(by * cols_)];
@@ -150,7 +158,7 @@ class Masks {
       const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
       const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy_.begin() + at);
       found.tested += changed ? 1 : 0;
-      found.rows += changed && std::all_of(expectations_.begin(), expectations_.end(), [&](const Expectation& e) {
+      found.rows += changed && std::ranges::all_of(court_.expectations, [&](const Expectation& e) {
                       for (std::size_t i = row; i < row + cols; ++i)
                         if (!(excess_at(e.tensors[o_].second, got, i) <= 1)) return true;
                       return false;
@@ -161,10 +169,9 @@ class Masks {
   const Room& room_;
   Problem problem_;
   int threads_;
-  std::span<const Expectation> expectations_;
+  const Court& court_;
   std::size_t o_;
   const std::vector<double>& healthy_;
-  std::size_t count_;
   const Expected& truth_;
   std::size_t axis_;
   int rows_, cols_;
@@ -216,25 +223,25 @@ struct Change {
 
 /// Rounding to bf16 what is given in more, and dividing keys by their norms.
 std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                                      std::span<const Expectation> expectations, const Detectability& share) {
+                                      const Court& court) {
   std::vector<Change> changes;
   for (const RoomFacts::Ranked& ranked : room.inputs()) {
     const std::string name(ranked.field.name);
     const auto given = problem.inputs.find(name);
     if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
     if (ranked.field.domain == Domain::key && ranked.rank == 2)
-      changes.push_back({name + " normalised inside", [=, &kernel, &problem, &share] {
-                           return shows(problem, expectations, share, 1,
+      changes.push_back({name + " normalised inside", [=, &kernel, &problem, &court] {
+                           return shows(problem, court, 1,
                                         [&](const Problem& p) { return normalised_inside(kernel, p, name); });
                          }});
     if (!(unit_roundoff(Format::bf16) > unit_roundoff(format_of(ranked.field.domain, kernel.precision)))) continue;
     std::vector<double> narrow = given->second.data;
     for (double& x : narrow) x = round_to(x, Format::bf16);
     if (narrow == given->second.data) continue;
-    changes.push_back({name + " in bf16", [=, &kernel, &problem, &share] {
+    changes.push_back({name + " in bf16", [=, &kernel, &problem, &court] {
                          Problem rounded = problem;
                          rounded.inputs.at(name).data = narrow;
-                         return shows(rounded, expectations, share, 1, [&](const Problem& p) {
+                         return shows(rounded, court, 1, [&](const Problem& p) {
                            return kernel.form->run(p, kernel.policy(), kernel.tile);
                          });
                        }});
@@ -242,26 +249,30 @@ std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& k
   return changes;
 }
 
-/// The narrowest format of that group of sites that passes, with all that do before it, and the first that shows.
-void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem,
-            std::span<const Expectation> expectations, double certain, Detectability& found) {
+/// The formats of that group of sites that pass, and the first that shows: so many at once, later ones in vain.
+void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem, const Court& court,
+            double certain, int at_once, Detectability& found) {
   const Policy policy = kernel.policy();
   double widest = 0;
   for (const std::string_view site : group.members(kernel.form->sites))
     widest = std::max(widest, unit_roundoff(policy.sites.entries[policy.sites.find(site)].format));
-  for (const Format format : narrower_formats) {
-    if (!(unit_roundoff(format) > widest)) continue;
+  std::vector<Format> formats;
+  std::ranges::copy_if(narrower_formats, std::back_inserter(formats),
+                       [&](Format format) { return unit_roundoff(format) > widest; });
+  std::atomic<std::size_t> first = formats.size();
+  words::in_parallel(formats.size(), at_once, [&](std::size_t k) {
+    if (k > first) return;
     Contract contract = kernel.contract == nullptr ? Contract::of(kernel.precision) : *kernel.contract;
-    contract.rules.push_back({std::string(group.name), format});
+    contract.rules.push_back({std::string(group.name), formats[k]});
     KernelUnderTest narrower = kernel;
     narrower.contract = &contract;
-    if (shows(problem, expectations, found, certain,
-              [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); })) {
-      found.shown = format;
+    if (!shows(problem, court, certain,
+               [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); }))
       return;
-    }
-    found.hidden.push_back(format);
-  }
+    for (std::size_t known = first; k < known && !first.compare_exchange_weak(known, k);) continue;
+  });
+  if (first < formats.size()) found.shown = formats[first];
+  found.hidden.assign(formats.begin(), formats.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
 /// The heads of a large problem that get faults, which `found` then says; nothing where all do.
@@ -303,33 +314,35 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
   const std::optional<Problem> part = part_with_faults(room, whole, tensors, most_numbers, found);
   const Problem& problem = part ? *part : whole;
   KernelUnderTest shared = kernel;  // with a task's share of the threads
-  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, expectations, found);
+  const Rejections rejections = rejections_of(expectations, kernel.threads);
+  const Court court{expectations, rejections, found};
+  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, court);
   std::vector<char> shown(changes.size());
   const SiteGroup* group = narrowed_group(kernel.form->sites);
   const auto o =
       std::ranges::find_if(tensors, [](const auto& t) { return t.first == "o" && t.second.shape.size() >= 2; });
-  std::optional<std::vector<double>> healthy;
-  std::size_t count = 0;
+  const auto at_o = static_cast<std::size_t>(o - tensors.begin());
+  std::vector<double> healthy;
   if (o != tensors.end()) {
     Problem forward = problem;
     forward.cotangents.clear();
-    const std::vector<double> own = kernel.form->run(forward, kernel.policy(), kernel.tile).outputs.at("o").data;
-    count = own.size();
-    healthy = in_whole(o->second, own, found);
+    healthy = kernel.form->run(forward, kernel.policy(), kernel.tile).outputs.at("o").data;
+    if (!court.is_of_heads(at_o, healthy)) healthy.clear();
   }
   std::vector<std::function<void()>> tasks;  // the longest first
-  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, expectations, certain, found); });
+  int spare = 1;
+  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, court, certain, spare, found); });
   for (const int sign : {1, -1})
-    if (healthy)
+    if (!healthy.empty())
       tasks.emplace_back([&, sign] {
-        const Masks masks(room, problem, shared.threads, expectations, static_cast<std::size_t>(o - tensors.begin()),
-                          *healthy, count);
+        const Masks masks(room, problem, shared.threads, court, at_o, healthy);
         (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
       });
   for (std::size_t i = 0; i < changes.size(); ++i)
     tasks.emplace_back([&, i] { shown[i] = static_cast<char>(changes[i].shows()); });
   const int at_once = std::clamp(static_cast<int>(tasks.size()), 1, std::max(kernel.threads, 1));
   shared.threads = (kernel.threads + at_once - 1) / at_once;
+  spare = std::max(1, kernel.threads - at_once);
   words::in_parallel(tasks.size(), at_once, [&](std::size_t i) { tasks[i](); });
   for (std::size_t i = 0; i < changes.size(); ++i)
     if (shown[i] == 0) found.unseen.push_back(changes[i].name);

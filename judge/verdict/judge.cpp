@@ -122,15 +122,20 @@ struct Worst {
   }
 };
 
-/// Root mean square of error / sigma over the elements that may spread at all.
-double rms_z(const Expected& e, const std::vector<double>& got) {
-  double squares = 0, count = 0;
+/// The elements that may spread at all.
+std::size_t spreading(const Expected& e) {
+  return e.sigma.size() - static_cast<std::size_t>(std::count(e.sigma.begin(), e.sigma.end(), 0.0));
+}
+
+/// Root mean square of error / sigma over these, of which there are so many.
+double rms_z(const Expected& e, std::size_t spreading, const std::vector<double>& got) {
+  double squares = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (e.sigma[i] == 0) continue;
     const double z = z_at(e, got, i);
-    squares += z * z, ++count;
+    squares += z * z;
   }
-  return count == 0 ? 0 : std::sqrt(squares / count);
+  return spreading == 0 ? 0 : std::sqrt(squares / static_cast<double>(spreading));
 }
 
 /// The sums over slices of one tensor's errors, against limits that its answer does not change.
@@ -154,7 +159,7 @@ class Sums {
     std::vector<double> sums = slice_sums(e_.layout, weight_, errors);
     sums.resize(limits_.size());
     const std::vector<double> terms = slice_sums(e_.layout, size_, sizes);
-    const double rounding = static_cast<double>(got.size() + 4) * unit_roundoff(Format::fp64);
+    const double rounding = static_cast<double>(e_.value.size() + 4) * unit_roundoff(Format::fp64);
     for (std::size_t s = 0; s < sums.size(); ++s)
       sums[s] = std::copysign(std::max(std::fabs(sums[s]) - rounding * terms[s], 0.0), sums[s]);
     return sums;
@@ -188,18 +193,20 @@ class Sums {
   std::vector<double> size_, limits_;
 };
 
-/// Sums of errors in units of sigma, and of the values with a gain.
-struct BothSums {
+/// Sums of errors in units of sigma, and of the values with a gain; and how many elements may spread.
+struct AllSums {
   Sums leans, gains;
-  explicit BothSums(const Expected& e) : leans(e, e.weight, e.sums), gains(e, e.gain_weight, e.gains) {}
+  std::size_t spreading;
+  explicit AllSums(const Expected& e)
+      : leans(e, e.weight, e.sums), gains(e, e.gain_weight, e.gains), spreading(assay::spreading(e)) {}
 };
 
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
-bool accepts(const Expected& e, const BothSums& both, const std::vector<double>& got, double times = 1) {
+bool accepts(const Expected& e, const AllSums& all, const std::vector<double>& got, double times = 1) {
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(excess_at(e, got, i) <= times)) return false;
   const auto within = [&](const Sums& sums) { return sums.worst(sums.of_errors(got)).value <= times; };
-  return rms_z(e, got) <= times * (e.rms_limit + oracle_share) && within(both.leans) && within(both.gains);
+  return rms_z(e, all.spreading, got) <= times * (e.rms_limit + oracle_share) && within(all.leans) && within(all.gains);
 }
 
 /// Whether the truth is told from its own corruption: a symmetric matrix is right when it is transposed, and equal
@@ -247,7 +254,7 @@ double smallest_gain(const Expected& e, const std::vector<double>& got, double g
 }
 
 /// Measures both kinds of sums; the smallest gain that takes one of them beyond its limit.
-double measure_sums(const Expected& e, const BothSums& both, const std::vector<double>& got, Judgement& j) {
+double measure_sums(const Expected& e, const AllSums& both, const std::vector<double>& got, Judgement& j) {
   const std::vector<double> leans = both.leans.of_errors(got), gains = both.gains.of_errors(got);
   if (const Worst sum = both.leans.worst(leans); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = both.leans.name(sum.at);
@@ -389,11 +396,22 @@ std::vector<double> Corruption::applied(const std::vector<double>& tensor, const
   return wrong;
 }
 
-bool rejects(const Expected& e, const std::vector<double>& got, double times) {
-  if (overflow_at(e)) return false;
-  if (not_a_number_at(e, got)) return true;
-  return !undecided_at(e) && !accepts(e, BothSums(e), got, times);
+struct Rejection::Known {
+  const Expected& e;
+  AllSums sums{e};
+  bool overflows = overflow_at(e).has_value(), is_undecided = undecided_at(e).has_value();
+};
+
+Rejection::Rejection(const Expected& expected) : known_(new Known{expected}) {}
+Rejection::~Rejection() = default;
+
+bool Rejection::rejects(const std::vector<double>& got, double times) const {
+  const auto& [e, sums, overflows, is_undecided] = *known_;
+  if (overflows) return false;
+  return not_a_number_at(e, got).has_value() || (!is_undecided && !accepts(e, sums, got, times));
 }
+
+bool rejects(const Expected& expected, const std::vector<double>& got) { return Rejection(expected).rejects(got); }
 
 Judgement judge(const Expected& e, const std::vector<double>& got) {
   const std::size_t N = e.value.size();
@@ -421,8 +439,8 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   j.max_error = error.value, j.max_error_at = error.at;
   j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
   j.worst_z = z.value, j.worst_z_at = z.at;
-  j.rms_z = rms_z(e, numbers), j.rms_limit = e.rms_limit;
-  const BothSums sums(e);
+  const AllSums sums(e);
+  j.rms_z = rms_z(e, sums.spreading, numbers), j.rms_limit = e.rms_limit;
   const double seen = measure_sums(e, sums, numbers, j);
   j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum, j.worst_gain});
   j.smallest_gain = smallest_gain(e, numbers, seen);

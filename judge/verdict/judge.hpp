@@ -3,6 +3,7 @@
 // docs/judge-derivation.md says how every limit is derived; none is typed.
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -142,8 +143,24 @@ double excess_at(const Expected& expected, const std::vector<double>& got, std::
 /// Judges `got`; throws InputError if it has not as many elements as expected. NaN fails, and infinity where the dtype
 /// holds the number.
 Judgement judge(const Expected& expected, const std::vector<double>& got);
-/// Whether that is FAIL, without what it measures besides; or whether it is so many `times` beyond the limits.
-bool rejects(const Expected& expected, const std::vector<double>& got, double times = 1);
+/// Whether answers to one expectation are FAIL, without what judge() measures besides: what does not depend on them is
+/// worked out once. Keeps a reference to the expectation.
+class Rejection {
+ public:
+  explicit Rejection(const Expected& expected);
+  Rejection(const Rejection&) = delete;
+  Rejection& operator=(const Rejection&) = delete;
+  ~Rejection();
+
+  /// `got` may end early: what it leaves out is exact. `times`: whether it is so many times beyond the limits.
+  bool rejects(const std::vector<double>& got, double times = 1) const;
+
+ private:
+  struct Known;
+  std::unique_ptr<const Known> known_;
+};
+/// The same of one answer.
+bool rejects(const Expected& expected, const std::vector<double>& got);
 
 /// The judgement that counts for a tensor that was judged by several expectations, one of which is that of a correct
 /// kernel. It is rejected if each rejects it, and then the first one counts, unless it has more than twice as many

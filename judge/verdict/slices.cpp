@@ -125,10 +125,10 @@ std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& 
   const auto H = static_cast<std::size_t>(layout.heads), R = static_cast<std::size_t>(layout.rows),
              C = static_cast<std::size_t>(layout.cols);
   std::size_t i = 0;
-  for (std::size_t h = 0; h < H; ++h)
-    for (std::size_t r = 0; r < R; ++r) {
+  for (std::size_t h = 0; h < H && i < error.size(); ++h)
+    for (std::size_t r = 0; r < R && i < error.size(); ++r) {
       double row = 0;
-      for (std::size_t c = 0; c < C; ++c, ++i) {
+      for (std::size_t c = 0; c < C && i < error.size(); ++c, ++i) {
         if (weight[i] == 0) continue;
         const double x = weight[i] * error[i];
         row += x;
