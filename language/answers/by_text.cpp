@@ -11,7 +11,7 @@
 namespace assay::language {
 namespace {
 
-std::atomic<TextExecutor*> executor = nullptr;
+std::atomic<TextExecutor*> current = nullptr;
 
 /// Of scans whose states are matrices: a multiplication for every number and element of a row of the state.
 double multiplications(const Program& program, const Sizes& sizes, int heads) {
@@ -64,11 +64,11 @@ std::optional<Emitted> text_of(const Program& program) {
 
 }  // namespace
 
-void draw_by_text(TextExecutor* other) { executor = other; }
+void draw_by_text(TextExecutor* executor) { current = executor; }
 
 std::optional<std::vector<std::vector<Value<Emulated>>>> drawn_by_text(const Posed<double>& posed, bool gradients,
                                                                        const PerturbedArithmetic& draw) {
-  TextExecutor* const by = executor;
+  TextExecutor* const by = current;
   const Program& program = gradients ? posed.mechanism().gradient : posed.mechanism().program;
   const auto heads = static_cast<std::size_t>(posed.heads());
   if (by == nullptr || draw.states() != PerturbedArithmetic::States::wide ||
