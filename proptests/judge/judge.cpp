@@ -123,7 +123,7 @@ TEST(Judge, rejects_what_it_fails) {
   for (const Slice& slice : slices_of(leaning.layout)) leaning.sums.push_back({slice, 4, 3});
   int passed = 0, failed = 0;
   for (const Expected& e : {expected_of({5}), expected_of({3, 4, 4}), vague, overflowing, leaning})
-    for (const double sigmas : {0.0, 0.5, 1.0, 2.0, 6.9, 7.1})
+    for (const double sigmas : {0.0, 0.5, 1.0, 2.0, 3.0, 6.9, 7.1})
       for (int kind = 0; kind < 5; ++kind) {
         std::vector<double> got = off_by(e, kind == 4 ? 0 : sigmas);
         if (kind == 1) got[0] = infinite;
