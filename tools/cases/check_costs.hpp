@@ -38,6 +38,9 @@ struct Estimate {
 std::optional<Estimate> check_estimate(std::string_view mechanism, const Shape& shape, bool gradients,
                                        std::size_t numbers);
 
+/// How many times as long a check takes in which a contract decides: 12 to 16 (docs/costs.md).
+inline constexpr double times_by_contract = 14;
+
 /// The seconds that so many cores take for what takes one of them that long: a twelfth of a check is one core's alone,
 /// as reading is. Measured on two cores and on sixteen (docs/costs.md).
 inline double on_cores(double seconds, int cores) {

@@ -33,6 +33,7 @@ ClockCost tell_cost(int sample, const CaseTrial& trial, Cache* cache, Console& c
       numbers += array.data.size() * (file.parts ? static_cast<std::size_t>(judged) : 1);
   auto cost = check_estimate(file.problem.mechanism, trial.shape(), !file.problem.cotangents.empty(), numbers);
   if (!cost) return {};
+  if (trial.decides() == Decides::contract) cost->seconds *= times_by_contract;
   const int threads = trial.kernel().threads;
   const double share = of_rows * judged / parts;
   const bool can_sample = !file.parts && !file.has_arguments();
