@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -175,17 +176,17 @@ std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<
 
 class CudaTexts final : public TextExecutor {
  public:
-  CudaTexts(const Driver& driver, KeptTexts kept, std::function<void(std::string_view)> trouble)
-      : gpu_(driver), kept_(std::move(kept)), trouble_(std::move(trouble)), room_(free_memory(gpu_) / 5 * 4) {}
+  CudaTexts(const Driver& driver, KeptTexts kept, TextNews news)
+      : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), room_(free_memory(gpu_) / 5 * 4) {}
 
   std::string name() const override { return gpu_.name(); }
-  bool is_worth(double) override { return true; }
+  bool is_worth(double) override { return !has_failed_; }
   bool run(const Emitted& text, TextRun& run) override {
     try {
       const Entered entered(gpu_);
       return launch(text, run);
     } catch (const DeviceFailure& failure) {
-      std::call_once(failed_, trouble_, failure.what());
+      if (!has_failed_.exchange(true)) news_.fails(failure.what());
       return false;
     }
   }
@@ -220,6 +221,7 @@ class CudaTexts final : public TextExecutor {
     if (known != compiled_.end()) return known->second;
     std::optional<std::string> binary = kept_.find ? kept_.find(key) : std::nullopt;
     if (!binary) {
+      news_.compiles(text.name.substr(std::string_view("assay_").size()));
       binary = compiled(gpu_, text.text, options);
       if (kept_.keep) kept_.keep(key, *binary);
     }
@@ -321,8 +323,8 @@ class CudaTexts final : public TextExecutor {
 
   Gpu gpu_;
   KeptTexts kept_;
-  std::function<void(std::string_view)> trouble_;
-  std::once_flag failed_;
+  TextNews news_;
+  std::atomic<bool> has_failed_ = false;
   Room room_;
   std::mutex guard_;
   std::map<std::string, Compiled> compiled_;
@@ -330,12 +332,11 @@ class CudaTexts final : public TextExecutor {
 
 }  // namespace
 
-std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, std::string& why,
-                                         std::function<void(std::string_view)> trouble) {
+std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, TextNews news, std::string& why) {
   const Driver* const driver = Driver::find(why);
   if (driver == nullptr) return nullptr;
   try {
-    return std::make_unique<CudaTexts>(*driver, std::move(kept), std::move(trouble));
+    return std::make_unique<CudaTexts>(*driver, std::move(kept), std::move(news));
   } catch (const DeviceFailure& failure) {
     why = fmt::format("there is no GPU: {}", failure.what());
     return nullptr;

@@ -16,9 +16,13 @@ struct KeptTexts {
   std::function<void(const std::string& what, std::string_view bytes)> keep;
 };
 
-/// Null where there is no GPU, no driver or no compiler (libnvrtc); `why` is a clause that says which. Its first
-/// failure, after which the evaluator draws, goes to `trouble`.
-std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, std::string& why,
-                                         std::function<void(std::string_view)> trouble);
+/// Told what takes time, and of the first failure, after which the evaluator draws.
+struct TextNews {
+  std::function<void(const std::string& program)> compiles;
+  std::function<void(const std::string& why)> fails;
+};
+
+/// Null where there is no GPU, no driver or no compiler (libnvrtc); `why` is a clause that says which.
+std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, TextNews news, std::string& why);
 
 }  // namespace assay::language

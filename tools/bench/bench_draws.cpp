@@ -82,8 +82,8 @@ std::vector<std::string> row_of(const std::string& file, const char* size, langu
 
 std::string page_of_draws(const std::vector<std::string>& files, std::size_t& differ) {
   std::string why;
-  const auto gpu =
-      language::cuda_texts({}, why, [](std::string_view trouble) { throw InputError(std::string(trouble)); });
+  const auto gpu = language::cuda_texts(
+      {}, {[](const std::string&) {}, [](const std::string& trouble) { throw InputError(trouble); }}, why);
   require(gpu != nullptr, "draws on a GPU: ", why);
   Table table = Table()
                     .words({"program", "source", "shape"})

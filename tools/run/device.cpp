@@ -40,9 +40,14 @@ class TextsOnGpu final : public language::TextExecutor {
       const language::KeptTexts kept{
           [cache](const std::string& what) { return cache->find(what); },
           [cache](const std::string& what, std::string_view bytes) { cache->keep(what, bytes); }};
-      gpu_ = language::cuda_texts(kept, why_, [](std::string_view trouble) {
-        std::cerr << "assay: the CPU draws, because the GPU has failed: " << trouble << '\n';
-      });
+      const language::TextNews news{
+          [](const std::string& program) {
+            std::cerr << text("assay: compiles ", program, " for the GPU, once, which takes some seconds\n");
+          },
+          [](const std::string& why) {
+            std::cerr << text("assay: the CPU draws, because the GPU has failed: ", why, '\n');
+          }};
+      gpu_ = language::cuda_texts(kept, news, why_);
     });
     return gpu_ != nullptr;
   }
