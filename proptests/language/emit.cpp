@@ -15,17 +15,20 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "language/answers/answer.hpp"
 #include "language/answers/by_text.hpp"
+#include "language/device/cuda_texts.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "proptests/core/bits.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
 #include "proptests/language/random_problem.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/format.hpp"
 
 namespace assay::language {
@@ -188,6 +191,51 @@ TEST_F(Emit, DrawsByTextHaveTheEvaluatorsBits) {
     }
   }
   EXPECT_EQ(texts.runs(), draws);
+}
+
+/// A GPU that is the host (proptests/stubs), and what it says.
+struct StubGpu {
+  std::vector<std::string> compiled, failures;
+  std::map<std::string, std::string> kept;
+  bool* fails;
+  std::string why;
+  std::unique_ptr<TextExecutor> texts;
+
+  StubGpu() {
+    void* const driver = dlopen(STUB_FOLDER "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    require(driver != nullptr && dlopen(STUB_FOLDER "/libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL) != nullptr, dlerror());
+    fails = static_cast<bool*>(dlsym(driver, "stub_fails"));
+    const KeptTexts keeps{[this](const std::string& what) {
+                            const auto found = kept.find(what);
+                            return found == kept.end() ? std::nullopt : std::optional(found->second);
+                          },
+                          [this](const std::string& what, std::string_view bytes) { kept[what] = bytes; }};
+    texts = cuda_texts(keeps,
+                       {[this](const std::string& program) { compiled.push_back(program); },
+                        [this](const std::string& text) { failures.push_back(text); }},
+                       why);
+  }
+};
+
+TEST_F(Emit, DrawsOnAGpuHaveTheEvaluatorsBits) {
+  using Names = std::vector<std::string>;
+  StubGpu gpu;
+  ASSERT_NE(gpu.texts, nullptr) << gpu.why;
+  EXPECT_EQ(gpu.texts->name(), "stub");
+  const Room& room = program_room(in_library("gated_deltanet"));
+  for (const char* shape : {"1,21,4/2,6,5", "1,150,3,6,5", "1,21,4/2,4,4"})
+    for (const Erring& erring : {errings[0], errings[2]})
+      EXPECT_EQ(drawn_otherwise(program_of(room), made(room, shape), erring, *gpu.texts, 44), Names{}) << shape;
+  EXPECT_EQ(gpu.compiled, Names(2, "gated_deltanet")) << "once for each K and V";
+  EXPECT_EQ(gpu.kept.size(), 2U);
+  EXPECT_EQ(gpu.failures, Names{});
+  // What failed is drawn by the evaluator, and said once.
+  *gpu.fails = true;
+  for (int draw = 0; draw < 2; ++draw)
+    EXPECT_EQ(drawn_otherwise(program_of(room), made(room, "1,21,4/2,6,5"), errings[0], *gpu.texts, 44), Names{});
+  *gpu.fails = false;
+  EXPECT_EQ(gpu.failures, Names{"the stub fails"});
+  EXPECT_FALSE(gpu.texts->is_worth(1e12));
 }
 
 /// Random numbers that do not know their token: the bits say so.

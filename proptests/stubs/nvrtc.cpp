@@ -1,0 +1,65 @@
+// CUDA's run-time compiler on the host, as far as language/device calls it: tests load it in that one's place. A binary
+// is the path of a library.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+using Handle = void*;
+
+struct Source {
+  std::string text, library;
+};
+
+/// Where libraries are while the process lives.
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("assay_stub_" + std::to_string(getpid()));
+  std::atomic<int> libraries = 0;
+
+  Folder() { std::filesystem::create_directories(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+std::string next_library() {
+  static Folder folder;
+  return (folder.path / ("text" + std::to_string(folder.libraries++) + ".so")).string();
+}
+
+}  // namespace
+
+extern "C" {
+int nvrtcVersion(int* major, int* minor) { return *major = *minor = 0; }
+int nvrtcCreateProgram(Handle* program, const char* text, const char*, int, const char* const*, const char* const*) {
+  *program = new Source{text, next_library()};
+  return 0;
+}
+int nvrtcDestroyProgram(Handle* program) { return delete static_cast<Source*>(*program), 0; }
+int nvrtcCompileProgram(Handle program, int options, const char* const* list) {
+  const auto* const source = static_cast<const Source*>(program);
+  const std::string file = source->library + ".cpp";
+  std::ofstream(file) << source->text;
+  std::string command = "\"" STUB_COMPILER "\" -std=c++20 -O1 -ffp-contract=off -shared -fPIC";
+  for (int i = 0; i < options; ++i)
+    if (std::string(list[i]).starts_with("-D")) command += std::string(" ") + list[i];
+  return std::system((command + " -o \"" + source->library + "\" \"" + file + "\"").c_str()) == 0 ? 0 : 1;
+}
+int nvrtcGetCUBINSize(Handle program, std::size_t* bytes) {
+  return *bytes = static_cast<const Source*>(program)->library.size() + 1, 0;
+}
+int nvrtcGetCUBIN(Handle program, char* bytes) {
+  return std::strcpy(bytes, static_cast<const Source*>(program)->library.c_str()), 0;
+}
+int nvrtcGetProgramLogSize(Handle, std::size_t* bytes) { return *bytes = 1, 0; }
+int nvrtcGetProgramLog(Handle, char* text) { return *text = 0; }
+}
