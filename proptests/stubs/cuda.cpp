@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 namespace {
@@ -18,13 +18,15 @@ struct Function {
 };
 long block[2] = {1, 0};  // threads, and numbers that they share
 
-template <class To>
-To* to(Address address) {
-  return reinterpret_cast<To*>(address);
+void* at(Address address) {
+  void* pointer = nullptr;
+  std::memcpy(&pointer, &address, sizeof pointer);
+  return pointer;
 }
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's
 extern "C" {
 // Set by tests.
 bool stub_fails = false;
@@ -54,15 +56,15 @@ int cuModuleGetGlobal_v2(Address* address, std::size_t* bytes, Handle, const cha
 int cuFuncSetAttribute(Handle, int, int) { return 0; }
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) { return *free = *total = 1 << 30, 0; }
 int cuMemAllocAsync(Address* address, std::size_t bytes, Handle) {
-  *address = reinterpret_cast<Address>(std::malloc(bytes));
-  return *address == 0 ? 1 : 0;
+  *address = reinterpret_cast<Address>(::operator new(bytes));
+  return 0;
 }
-int cuMemFreeAsync(Address address, Handle) { return std::free(to<void>(address)), 0; }
+int cuMemFreeAsync(Address address, Handle) { return ::operator delete(at(address)), 0; }
 int cuMemcpyHtoDAsync_v2(Address target, const void* from, std::size_t bytes, Handle) {
-  return std::memcpy(to<void>(target), from, bytes), 0;
+  return std::memcpy(at(target), from, bytes), 0;
 }
 int cuMemcpyDtoHAsync_v2(void* target, Address from, std::size_t bytes, Handle) {
-  return std::memcpy(target, to<void>(from), bytes), 0;
+  return std::memcpy(target, at(from), bytes), 0;
 }
 int cuStreamCreate(Handle* stream, unsigned) { return *stream = block, 0; }
 int cuStreamDestroy_v2(Handle) { return 0; }
@@ -79,3 +81,4 @@ int cuLaunchKernel(Handle handle, unsigned grid, unsigned, unsigned, unsigned, u
   return 0;
 }
 }
+// NOLINTEND(readability-identifier-naming)
