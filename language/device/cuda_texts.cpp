@@ -219,13 +219,14 @@ class CudaTexts final : public TextExecutor {
     key += '\n' + text.text;
     const auto known = compiled_.find(key);
     if (known != compiled_.end()) return known->second;
-    std::optional<std::string> binary = kept_.find ? kept_.find(key) : std::nullopt;
-    if (!binary) {
-      news_.compiles(text.name.substr(std::string_view("assay_").size()));
-      binary = compiled(gpu_, text.text, options);
-      if (kept_.keep) kept_.keep(key, *binary);
-    }
-    return compiled_[key] = loaded(text, *binary);
+    if (const auto binary = kept_.find ? kept_.find(key) : std::nullopt) try {
+        return compiled_[key] = loaded(text, *binary);
+      } catch (const DeviceFailure&) {  // another driver's, say
+      }
+    news_.compiles(text.name.substr(std::string_view("assay_").size()));
+    const std::string binary = compiled(gpu_, text.text, options);
+    if (kept_.keep) kept_.keep(key, binary);
+    return compiled_[key] = loaded(text, binary);
   }
 
   Compiled loaded(const Emitted& text, const std::string& binary) const {

@@ -143,6 +143,11 @@ TEST_F(Emit, TextsAreCompiledOnce) {
   gpu.start();
   draw("1,9,1,6,5");
   EXPECT_EQ(gpu.compiled.size(), 2U);
+  for (auto& [what, bytes] : gpu.kept) bytes = "of another driver";
+  gpu.start();
+  draw("1,9,1,6,5");
+  EXPECT_EQ(gpu.compiled.size(), 3U);
+  EXPECT_EQ(gpu.failures, Names{});
 }
 
 /// The evaluator draws then, and it is said once.
