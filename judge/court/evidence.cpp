@@ -267,7 +267,7 @@ class ModelTrial {
   std::optional<Judgement> judge(const ReportRow& row) {
     const auto found = find(row.tensor);
     const bool by_few = !is_part(trial_) && found != expected_->tensors.end() && found->second.draws < default_draws &&
-                        fails_by_far(row);
+                        !passed_.contains(row.tensor) && fails_by_far(row);
     std::optional<Judgement> judgement = judge_by_these_draws(row);
     if (!by_few || judgement->verdict == Verdict::fail) return judgement;
     open_ = {row.tensor}, others_.reset();
@@ -308,7 +308,6 @@ class ModelTrial {
   /// Whether it is as far beyond what FAILs as that is beyond what passes. Limits of few draws raise no more false
   /// alarms than those of many: these would tell a close call.
   bool fails_by_far(const ReportRow& row) {
-    if (passed_.contains(row.tensor)) return false;
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
     if (found == expected_->tensors.end() || values == answered_.end()) return false;

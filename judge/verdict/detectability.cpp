@@ -44,45 +44,46 @@ void shift_rows(Array& array, std::size_t axis, int by) {
     }
 }
 
-/// How answers are rejected, of every expectation and tensor.
-using Rejections = std::vector<std::vector<std::optional<Rejection>>>;
-
-Rejections rejections_of(std::span<const Expectation> expectations, int threads) {
-  Rejections all;
-  for (const Expectation& expectation : expectations) {
-    auto& list = all.emplace_back(expectation.tensors.size());
-    words::in_parallel(list.size(), threads, [&](std::size_t t) { list[t].emplace(expectation.tensors[t].second); });
+/// What faults are told by: how answers are rejected, by every expectation.
+class Rejections {
+ public:
+  /// Keeps references to both.
+  Rejections(std::span<const Expectation> expectations, const Detectability& share, int threads)
+      : expectations_(expectations), share_(share) {
+    for (const Expectation& expectation : expectations) {
+      auto& list = all_.emplace_back(expectation.tensors.size());
+      words::in_parallel(list.size(), threads, [&](std::size_t t) { list[t].emplace(expectation.tensors[t].second); });
+    }
   }
-  return all;
-}
 
-/// What faults are told by.
-struct Court {
-  std::span<const Expectation> expectations;
-  const Rejections& rejections;
-  const Detectability& share;
-
-  const Named<Expected>& tensors() const { return expectations.front().tensors; }
+  std::span<const Expectation> expectations() const { return expectations_; }
+  const Named<Expected>& tensors() const { return expectations_.front().tensors; }
   /// Whether those are the numbers of the heads with faults; else they are sums over these.
   bool is_of_heads(std::size_t tensor, const std::vector<double>& numbers) const {
-    return share.heads == 0 || numbers.size() * static_cast<std::size_t>(share.all_heads) ==
-                                   tensors()[tensor].second.value.size() * static_cast<std::size_t>(share.heads);
+    return share_.heads == 0 || numbers.size() * static_cast<std::size_t>(share_.all_heads) ==
+                                    tensors()[tensor].second.value.size() * static_cast<std::size_t>(share_.heads);
   }
   /// `got`: of the heads with faults; the others are exact.
   bool rejects(std::size_t tensor, const std::vector<double>& got, double times = 1) const {
-    return std::ranges::all_of(rejections, [&](const auto& list) { return list[tensor]->rejects(got, times); });
+    return std::ranges::all_of(all_, [&](const auto& list) { return list[tensor]->rejects(got, times); });
   }
+
+ private:
+  std::span<const Expectation> expectations_;
+  const Detectability& share_;
+  std::vector<std::vector<std::optional<Rejection>>> all_;
 };
 
 /// Whether a tensor of what `run` answers is rejected. Outputs are asked first, gradients only where all of them pass.
 template <class F>
-bool shows(const Problem& problem, const Court& court, double times, F&& run) {
+bool shows(const Problem& problem, const Rejections& rejections, double times, F&& run) {
   Problem forward = problem;
   forward.cotangents.clear();
   const auto rejects_any = [&](const Arrays& answered) {
-    for (std::size_t t = 0; t < court.tensors().size(); ++t)
-      if (const auto got = answered.find(court.tensors()[t].first);
-          got != answered.end() && court.is_of_heads(t, got->second.data) && court.rejects(t, got->second.data, times))
+    for (std::size_t t = 0; t < rejections.tensors().size(); ++t)
+      if (const auto got = answered.find(rejections.tensors()[t].first); got != answered.end() &&
+                                                                         rejections.is_of_heads(t, got->second.data) &&
+                                                                         rejections.rejects(t, got->second.data, times))
         return true;
     return false;
   };
@@ -93,15 +94,15 @@ bool shows(const Problem& problem, const Court& court, double times, F&& run) {
 class Masks {
  public:
   /// `healthy`: the kernel's o.
-  Masks(const Room& room, Problem problem, int threads, const Court& court, std::size_t o,
+  Masks(const Room& room, Problem problem, int threads, const Rejections& rejections, std::size_t o,
         const std::vector<double>& healthy)
       : room_(room),
         problem_(std::move(problem)),
         threads_(threads),
-        court_(court),
+        rejections_(rejections),
         o_(o),
         healthy_(healthy),
-        truth_(court.tensors()[o].second),
+        truth_(rejections.tensors()[o].second),
         axis_(truth_.shape.size() - 2),
         rows_(truth_.shape[axis_]),
         cols_(truth_.shape.back()) {
@@ -122,7 +123,7 @@ class Masks {
       const std::vector<double> got = planted(sign * keys);
       if (got == healthy_) return std::nullopt;
       if (keys == 1) count_rows(got, found);
-      if (!court_.rejects(o_, got)) continue;
+      if (!rejections_.rejects(o_, got)) continue;
       found.keys = keys;
       break;
     }
@@ -158,7 +159,7 @@ class Masks {
       const auto at = static_cast<std::ptrdiff_t>(row), end = static_cast<std::ptrdiff_t>(row + cols);
       const bool changed = !std::equal(got.begin() + at, got.begin() + end, healthy_.begin() + at);
       found.tested += changed ? 1 : 0;
-      found.rows += changed && std::ranges::all_of(court_.expectations, [&](const Expectation& e) {
+      found.rows += changed && std::ranges::all_of(rejections_.expectations(), [&](const Expectation& e) {
                       for (std::size_t i = row; i < row + cols; ++i)
                         if (!(excess_at(e.tensors[o_].second, got, i) <= 1)) return true;
                       return false;
@@ -169,7 +170,7 @@ class Masks {
   const Room& room_;
   Problem problem_;
   int threads_;
-  const Court& court_;
+  const Rejections& rejections_;
   std::size_t o_;
   const std::vector<double>& healthy_;
   const Expected& truth_;
@@ -223,25 +224,25 @@ struct Change {
 
 /// Rounding to bf16 what is given in more, and dividing keys by their norms.
 std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& kernel, const Problem& problem,
-                                      const Court& court) {
+                                      const Rejections& rejections) {
   std::vector<Change> changes;
   for (const RoomFacts::Ranked& ranked : room.inputs()) {
     const std::string name(ranked.field.name);
     const auto given = problem.inputs.find(name);
     if (given == problem.inputs.end() || ranked.field.place != Field::Place::input) continue;
     if (ranked.field.domain == Domain::key && ranked.rank == 2)
-      changes.push_back({name + " normalised inside", [=, &kernel, &problem, &court] {
-                           return shows(problem, court, 1,
+      changes.push_back({name + " normalised inside", [=, &kernel, &problem, &rejections] {
+                           return shows(problem, rejections, 1,
                                         [&](const Problem& p) { return normalised_inside(kernel, p, name); });
                          }});
     if (!(unit_roundoff(Format::bf16) > unit_roundoff(format_of(ranked.field.domain, kernel.precision)))) continue;
     std::vector<double> narrow = given->second.data;
     for (double& x : narrow) x = round_to(x, Format::bf16);
     if (narrow == given->second.data) continue;
-    changes.push_back({name + " in bf16", [=, &kernel, &problem, &court] {
+    changes.push_back({name + " in bf16", [=, &kernel, &problem, &rejections] {
                          Problem rounded = problem;
                          rounded.inputs.at(name).data = narrow;
-                         return shows(rounded, court, 1, [&](const Problem& p) {
+                         return shows(rounded, rejections, 1, [&](const Problem& p) {
                            return kernel.form->run(p, kernel.policy(), kernel.tile);
                          });
                        }});
@@ -250,7 +251,7 @@ std::vector<Change> changes_of_inputs(const Room& room, const KernelUnderTest& k
 }
 
 /// The formats of that group of sites that pass, and the first that shows: so many at once, later ones in vain.
-void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem, const Court& court,
+void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem& problem, const Rejections& rejections,
             double certain, int at_once, Detectability& found) {
   const Policy policy = kernel.policy();
   double widest = 0;
@@ -266,7 +267,7 @@ void narrow(const SiteGroup& group, const KernelUnderTest& kernel, const Problem
     contract.rules.push_back({std::string(group.name), formats[k]});
     KernelUnderTest narrower = kernel;
     narrower.contract = &contract;
-    if (!shows(problem, court, certain,
+    if (!shows(problem, rejections, certain,
                [&](const Problem& p) { return narrower.form->run(p, narrower.policy(), narrower.tile); }))
       return;
     for (std::size_t known = first; k < known && !first.compare_exchange_weak(known, k);) continue;
@@ -314,9 +315,8 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
   const std::optional<Problem> part = part_with_faults(room, whole, tensors, most_numbers, found);
   const Problem& problem = part ? *part : whole;
   KernelUnderTest shared = kernel;  // with a task's share of the threads
-  const Rejections rejections = rejections_of(expectations, kernel.threads);
-  const Court court{expectations, rejections, found};
-  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, court);
+  const Rejections rejections(expectations, found, kernel.threads);
+  const std::vector<Change> changes = changes_of_inputs(room, shared, problem, rejections);
   std::vector<char> shown(changes.size());
   const SiteGroup* group = narrowed_group(kernel.form->sites);
   const auto o =
@@ -327,15 +327,15 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
     Problem forward = problem;
     forward.cotangents.clear();
     healthy = kernel.form->run(forward, kernel.policy(), kernel.tile).outputs.at("o").data;
-    if (!court.is_of_heads(at_o, healthy)) healthy.clear();
+    if (!rejections.is_of_heads(at_o, healthy)) healthy.clear();
   }
   std::vector<std::function<void()>> tasks;  // the longest first
   int spare = 1;
-  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, court, certain, spare, found); });
+  if (group != nullptr) tasks.emplace_back([&] { narrow(*group, shared, problem, rejections, certain, spare, found); });
   for (const int sign : {1, -1})
     if (!healthy.empty())
       tasks.emplace_back([&, sign] {
-        const Masks masks(room, problem, shared.threads, court, at_o, healthy);
+        const Masks masks(room, problem, shared.threads, rejections, at_o, healthy);
         (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
       });
   for (std::size_t i = 0; i < changes.size(); ++i)

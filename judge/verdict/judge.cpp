@@ -254,16 +254,16 @@ double smallest_gain(const Expected& e, const std::vector<double>& got, double g
 }
 
 /// Measures both kinds of sums; the smallest gain that takes one of them beyond its limit.
-double measure_sums(const Expected& e, const AllSums& both, const std::vector<double>& got, Judgement& j) {
-  const std::vector<double> leans = both.leans.of_errors(got), gains = both.gains.of_errors(got);
-  if (const Worst sum = both.leans.worst(leans); sum.value >= 0)
-    j.worst_sum = sum.value, j.worst_sum_slice = both.leans.name(sum.at);
-  if (const Worst sum = both.gains.worst(gains); sum.value >= 0) {
+double measure_sums(const Expected& e, const AllSums& all, const std::vector<double>& got, Judgement& j) {
+  const std::vector<double> leans = all.leans.of_errors(got), gains = all.gains.of_errors(got);
+  if (const Worst sum = all.leans.worst(leans); sum.value >= 0)
+    j.worst_sum = sum.value, j.worst_sum_slice = all.leans.name(sum.at);
+  if (const Worst sum = all.gains.worst(gains); sum.value >= 0) {
     const double size = slice_sums(e.layout, e.gain_weight, nearest_doubles(e.value))[sum.at];
-    j.worst_gain = sum.value, j.worst_gain_slice = both.gains.name(sum.at);
+    j.worst_gain = sum.value, j.worst_gain_slice = all.gains.name(sum.at);
     j.gain = size > 0 ? gains[sum.at] / size : 0;
   }
-  return std::min(both.leans.smallest_gain(leans, got), both.gains.smallest_gain(gains, got));
+  return std::min(all.leans.smallest_gain(leans, got), all.gains.smallest_gain(gains, got));
 }
 
 /// Sets the verdict and the reason from the measurements.

@@ -172,15 +172,10 @@ void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, in
   }
 }
 
-template <class X>
-const Program& asked(const Posed<X>& posed, bool gradients) {
-  return gradients ? posed.mechanism().gradient : posed.mechanism().program;
-}
-
 /// The answer of all heads' results.
 template <class S, class X>
 BasicAnswer<S> put_together(const Posed<X>& posed, bool gradients, std::vector<std::vector<Value<S>>> of_head) {
-  const Program& program = asked(posed, gradients);
+  const Program& program = posed.mechanism().asked(gradients);
   BasicAnswer<S> result;
   for (int head = 0; head < posed.heads(); ++head) {
     const std::vector<Value<S>> results = std::move(of_head[static_cast<std::size_t>(head)]);
@@ -194,7 +189,7 @@ BasicAnswer<S> put_together(const Posed<X>& posed, bool gradients, std::vector<s
 /// answered.
 template <class S, class X, class F>
 BasicAnswer<S> answer_by_heads(const Posed<X>& posed, bool gradients, int threads, F&& enter) {
-  const Program& program = asked(posed, gradients);
+  const Program& program = posed.mechanism().asked(gradients);
   require_memory(program, posed.sizes(), sizeof(S));
   std::vector<std::vector<Value<S>>> of_head(static_cast<std::size_t>(posed.heads()));
   words::in_parallel(of_head.size(), threads, [&](std::size_t head) {

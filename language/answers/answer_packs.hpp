@@ -52,7 +52,7 @@ PackAnswer answered(const Posed<X>& posed, const Program& program, const Block& 
 template <int W, class X>
 BasicAnswer<WordBall> answer_in_packs(const Posed<X>& posed, bool gradients, int threads) {
   const Mechanism& mechanism = posed.mechanism();
-  const Program& program = gradients ? mechanism.gradient : mechanism.program;
+  const Program& program = mechanism.asked(gradients);
   detail::require_memory(program, posed.sizes(), sizeof(Pack<W>));
   const std::shared_ptr<const Block> body = fused(program.body);
   const int size = words::pack_size, packs = (posed.heads() + size - 1) / size;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <type_traits>
 
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
@@ -27,14 +26,11 @@ double multiplications(const Program& program, const Sizes& sizes, int heads) {
   return numbers * longest * heads;
 }
 
-std::vector<double> numbers_of(const Value<Emulated>& value) {
-  std::vector<double> numbers;
-  if (value.integers != nullptr) return {static_cast<double>(value.integer(value.layout.offset))};
-  if (value.truths != nullptr) return {value.truth(value.layout.offset) == Truth::yes ? 1.0 : 0.0};
-  const std::vector<Emulated> rows = value.in_rows();
-  numbers.reserve(rows.size());
-  for (const Emulated& x : rows) numbers.push_back(x.value);
-  return numbers;
+/// Integers and truth values as numbers, too.
+void append(const Value<Emulated>& value, std::vector<double>& to) {
+  if (value.integers != nullptr) return to.push_back(static_cast<double>(value.integer(value.layout.offset)));
+  if (value.truths != nullptr) return to.push_back(value.truth(value.layout.offset) == Truth::yes ? 1.0 : 0.0);
+  for (const Emulated& x : value.in_rows()) to.push_back(x.value);
 }
 
 /// The inputs of all heads, as the draw has those that are not given.
@@ -46,10 +42,7 @@ std::vector<std::vector<double>> inputs_of(const Posed<double>& posed, bool grad
     const std::array<int, 1> heads{head};
     const std::vector<Value<Emulated>> values = posed.values<Emulated>(heads, gradients);
     inputs.resize(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::vector<double> numbers = numbers_of(values[i]);
-      inputs[i].insert(inputs[i].end(), numbers.begin(), numbers.end());
-    }
+    for (std::size_t i = 0; i < values.size(); ++i) append(values[i], inputs[i]);
   }
   return inputs;
 }
@@ -69,7 +62,7 @@ void draw_by_text(TextExecutor* executor) { current = executor; }
 std::optional<std::vector<std::vector<Value<Emulated>>>> drawn_by_text(const Posed<double>& posed, bool gradients,
                                                                        const PerturbedArithmetic& draw) {
   TextExecutor* const by = current;
-  const Program& program = gradients ? posed.mechanism().gradient : posed.mechanism().program;
+  const Program& program = posed.mechanism().asked(gradients);
   const auto heads = static_cast<std::size_t>(posed.heads());
   if (by == nullptr || draw.states() != PerturbedArithmetic::States::wide ||
       !by->is_worth(multiplications(program, posed.sizes(), posed.heads())))

@@ -20,6 +20,8 @@ struct Mechanism {
   explicit Mechanism(const Program& p);
   /// A mechanism of a program and a gradient that need not be its own.
   Mechanism(Program p, Program g);
+  /// The program that answers, with `gradients` that of these, too.
+  const Program& asked(bool gradients) const { return gradients ? gradient : program; }
   /// Whether a tensor of that type has its tokens first.
   bool walks_tokens(const Type& type) const { return !type.axes.empty() && tokens.contains(type.axes[0].name); }
 };

@@ -24,11 +24,10 @@ struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-constexpr std::size_t most_lengths = 4;
 /// As the prelude of emitted texts has it.
 struct Launch {
   Address inputs, outputs, workspace;
-  int length[most_lengths];
+  int length[most_scan_axes];
   int heads, segment;
 };
 
@@ -100,15 +99,46 @@ class Stream {
   Driver::Handle stream_ = nullptr;
 };
 
-/// Memory of the GPU for what a stream does, handed out piece by piece. Other streams do not wait for it.
+/// How much memory draws may have at once.
+class Budget {
+ public:
+  explicit Budget(std::size_t bytes) : bytes_(bytes) {}
+  bool ever_has(std::size_t bytes) const { return bytes <= bytes_; }
+  /// Waits until others have given back enough.
+  void take(std::size_t bytes) {
+    std::unique_lock lock(guard_);
+    given_back_.wait(lock, [&] { return taken_ + bytes <= bytes_; });
+    taken_ += bytes;
+  }
+  void give_back(std::size_t bytes) {
+    const std::lock_guard lock(guard_);
+    taken_ -= bytes;
+    given_back_.notify_all();
+  }
+
+ private:
+  std::mutex guard_;
+  std::condition_variable given_back_;
+  std::size_t bytes_, taken_ = 0;
+};
+
+/// Memory of the GPU for what a stream does, handed out piece by piece. Other streams do not wait for its end, only for
+/// the budget, which has to have that much.
 class Memory {
  public:
-  Memory(const Gpu& gpu, std::size_t bytes, const Stream& stream) : gpu_(gpu), stream_(stream) {
-    gpu.must(gpu.driver().allocate(&first_, bytes, stream.get()));
+  Memory(const Gpu& gpu, Budget& budget, std::size_t bytes, const Stream& stream)
+      : gpu_(gpu), budget_(budget), bytes_(bytes), stream_(stream) {
+    budget.take(bytes);
+    const Driver::Status status = gpu.driver().allocate(&first_, bytes, stream.get());
+    if (status != 0) budget.give_back(bytes);
+    gpu.must(status);
   }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() { gpu_.driver().release(first_, stream_.get()); }
+  ~Memory() {
+    gpu_.driver().release(first_, stream_.get());
+    budget_.give_back(bytes_);
+  }
   Address take(std::size_t bytes) {
     const Address here = first_ + taken_;
     taken_ += padded(bytes);
@@ -117,33 +147,11 @@ class Memory {
 
  private:
   const Gpu& gpu_;
+  Budget& budget_;
+  std::size_t bytes_;
   const Stream& stream_;
   Address first_ = 0;
   std::size_t taken_ = 0;
-};
-
-/// How much memory draws have at the moment; others wait until there is room.
-class Room {
- public:
-  explicit Room(std::size_t all) : all_(all) {}
-  /// Whether that fits at all; waits for it.
-  bool enter(std::size_t bytes) {
-    if (bytes > all_) return false;
-    std::unique_lock lock(guard_);
-    left_.wait(lock, [&] { return used_ + bytes <= all_; });
-    used_ += bytes;
-    return true;
-  }
-  void leave(std::size_t bytes) {
-    const std::lock_guard lock(guard_);
-    used_ -= bytes;
-    left_.notify_all();
-  }
-
- private:
-  std::mutex guard_;
-  std::condition_variable left_;
-  std::size_t all_, used_ = 0;
 };
 
 /// A text that was compiled for the lengths of its axes but those that scans run along.
@@ -177,7 +185,7 @@ std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<
 class CudaTexts final : public TextExecutor {
  public:
   CudaTexts(const Driver& driver, KeptTexts kept, TextNews news)
-      : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), room_(free_memory(gpu_) / 5 * 4) {}
+      : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), budget_(free_memory(gpu_) / 5 * 4) {}
 
   std::string name() const override { return gpu_.name(); }
   bool is_worth(double) override { return !has_failed_; }
@@ -251,10 +259,10 @@ class CudaTexts final : public TextExecutor {
   }
 
   /// The bytes of workspace that a block needs.
-  std::size_t asked(const Compiled& text, Launch launch) const {
+  std::size_t asked(const Compiled& text, Launch launch) {
     std::int64_t numbers = 0;
     const Stream stream(gpu_);
-    Memory memory(gpu_, sizeof numbers, stream);
+    Memory memory(gpu_, budget_, sizeof numbers, stream);
     Address to = memory.take(sizeof numbers);
     void* arguments[] = {&launch, &to};
     gpu_.must(gpu_.driver().launch(text.ask, 1, 1, 1, 1, 1, 1, 0, stream.get(), arguments, nullptr));
@@ -263,11 +271,12 @@ class CudaTexts final : public TextExecutor {
     return static_cast<std::size_t>(numbers) * sizeof(double);
   }
 
-  /// The compiled text, and the workspace of a block.
+  /// The compiled text, and the workspace of a block. Throws DeviceFailure if something has failed meanwhile.
   std::pair<Compiled, std::size_t> prepared(const Emitted& text, const Sizes& sizes, const Launch& launch) {
     const std::lock_guard lock(guard_);  // others want the same one
+    if (has_failed_) throw DeviceFailure("it has failed before");
     Compiled& compiled = find(text, sizes);
-    const std::vector<int> lengths(launch.length, launch.length + most_lengths);
+    const std::vector<int> lengths(launch.length, launch.length + most_scan_axes);
     const auto known = compiled.workspace.find(lengths);
     const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
     compiled.workspace[lengths] = bytes;
@@ -285,11 +294,9 @@ class CudaTexts final : public TextExecutor {
       bytes += padded(arrays->size() * sizeof(Address));
       for (const std::vector<double>& array : *arrays) bytes += padded(array.size() * sizeof(double));
     }
-    if (!room_.enter(bytes)) return false;
-    const auto leave = [this, bytes](const void*) { room_.leave(bytes); };
-    const std::unique_ptr<const Room, decltype(leave)> entered(&room_, leave);
+    if (!budget_.ever_has(bytes)) return false;
     const Stream stream(gpu_);
-    Memory memory(gpu_, bytes, stream);
+    Memory memory(gpu_, budget_, bytes, stream);
     launch.workspace = memory.take(work);
     const std::vector<Address> inputs = places(memory, run.inputs), outputs = places(memory, run.outputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -326,7 +333,7 @@ class CudaTexts final : public TextExecutor {
   KeptTexts kept_;
   TextNews news_;
   std::atomic<bool> has_failed_ = false;
-  Room room_;
+  Budget budget_;
   std::mutex guard_;
   std::map<std::string, Compiled> compiled_;
 };

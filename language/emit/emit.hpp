@@ -2,12 +2,16 @@
 // A program as one source text, for the host (C++20) and for a device (CUDA, NVRTC): a draw of evidence `model`
 // (PerturbedArithmetic, states wide), to the bit as language/evaluate has it where all operands of contractions are
 // finite.
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "language/program/program.hpp"
 
 namespace assay::language {
+
+/// Axes that scans of one program run along, at most.
+inline constexpr std::size_t most_scan_axes = 4;
 
 /// A block of threads is a head. Compile with -ffp-contract=off or --fmad=false.
 struct Emitted {

@@ -14,8 +14,6 @@ namespace assay::language {
 namespace device {
 namespace {
 
-constexpr std::size_t most_tokens = 4;  // as Launch::length has it
-
 /// A program's name as one of C++.
 std::string word_of(std::string name) {
   for (char& c : name)
@@ -65,8 +63,8 @@ void Emitter::find_lengths() {
     const Dim& along = block_.type(node.args[index(node.attributes.carry)]).axes[0];
     if (!along.name.empty()) add_once(tokens_, along);
   }
-  require(tokens_.size() <= most_tokens, program_.name, ": its scans run along ", tokens_.size(),
-          " axes, and no text is emitted for more than ", most_tokens, " yet");
+  require(tokens_.size() <= most_scan_axes, program_.name, ": its scans run along ", tokens_.size(),
+          " axes, and no text is emitted for more than ", most_scan_axes, " yet");
   const auto add = [this, has_scans = !tokens_.empty()](const Dim& dim) {
     if (!has_scans && dim.name == "T") add_once(tokens_, dim);  // as scans would
     if (!dim.name.empty() && !is_among(tokens_, dim)) add_once(lengths_, dim);

@@ -1,6 +1,7 @@
 #include "tools/run/device.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -29,10 +30,13 @@ void require_place(std::string_view where) {
 /// Texts of draws on the GPU, which is looked for when the first draw is worth it.
 class TextsOnGpu final : public language::TextExecutor {
  public:
-  explicit TextsOnGpu(double least) : least_(least) {}
+  /// From now on draws of fewer multiplications are the CPU's.
+  void from(double multiplications) { least_ = multiplications; }
 
   std::string name() const override { return gpu_ == nullptr ? "no GPU" : gpu_->name(); }
-  bool is_worth(double multiplications) override { return multiplications >= least_ && is_there(); }
+  bool is_worth(double multiplications) override {
+    return multiplications >= least_ && is_there() && gpu_->is_worth(multiplications);
+  }
   bool run(const language::Emitted& text, language::TextRun& run) override { return gpu_->run(text, run); }
   bool is_there() {
     std::call_once(looked_for_, [this] {
@@ -54,7 +58,7 @@ class TextsOnGpu final : public language::TextExecutor {
   const std::string& why_not() const { return why_; }
 
  private:
-  double least_;
+  std::atomic<double> least_ = 0;
   std::once_flag looked_for_;
   std::unique_ptr<language::TextExecutor> gpu_;
   std::string why_;
@@ -63,13 +67,12 @@ class TextsOnGpu final : public language::TextExecutor {
 /// Whether draws by texts go to a GPU from now on, as far as is known; `why_not`: a clause.
 bool draw_texts_on(std::string_view where, std::string& why_not) {
   constexpr double few = 1 << 28;  // below this the CPU is done before a GPU has started
-  static TextsOnGpu always(0), worth_it(few);
-  TextsOnGpu* const texts = where == "cpu" ? nullptr : where == "gpu" ? &always : &worth_it;
-  language::draw_by_text(texts);
-  if (where != "gpu" || always.is_there()) return texts != nullptr;
-  why_not = always.why_not();
-  language::draw_by_text(nullptr);
-  return false;
+  static TextsOnGpu texts;
+  texts.from(where == "gpu" ? 0 : few);
+  const bool may = where == "auto" || (where == "gpu" && texts.is_there());
+  language::draw_by_text(may ? &texts : nullptr);
+  if (!may) why_not = texts.why_not();
+  return may;
 }
 
 constexpr std::string_view same_bits_on_cpu = "; leave it out, and the CPU judges to the same bits";
