@@ -154,7 +154,7 @@ class Memory {
   std::size_t taken_ = 0;
 };
 
-/// A text that was compiled for the lengths of its axes but those that scans run along.
+/// A text that was compiled for how draws err and the lengths of its axes but those that scans run along.
 struct Compiled {
   Driver::Handle run = nullptr, ask = nullptr;
   unsigned threads = 1, shared_bytes = 0;
@@ -208,18 +208,23 @@ class CudaTexts final : public TextExecutor {
   }
 
   /// The options of its compiler, which say all that a binary depends on beside the text.
-  std::vector<std::string> options_of(const Emitted& text, const Sizes& sizes) const {
-    std::vector<std::string> options{"--std=c++17", "--fmad=false", "--device-as-default-execution-space",
-                                     "--gpu-architecture=" + gpu_.architecture()};
+  std::vector<std::string> options_of(const Emitted& text, const TextRun& run) const {
+    std::vector<std::string> options{"--std=c++17",
+                                     "--fmad=false",
+                                     "--device-as-default-execution-space",
+                                     "--gpu-architecture=" + gpu_.architecture(),
+                                     fmt::format("-DASSAY_CUT_OFF={}", run.draw.shift != 0 ? 1 : 0),
+                                     fmt::format("-DASSAY_NARROW={}", run.draw.narrow),
+                                     fmt::format("-DASSAY_EVERY={}", run.draw.every)};
     for (const std::string& macro : text.macros) {
       const std::string axis = macro.substr(std::string_view("ASSAY_").size());
-      options.push_back(fmt::format("-D{}={}", macro, extent_of({axis, 0}, sizes)));
+      options.push_back(fmt::format("-D{}={}", macro, extent_of({axis, 0}, run.sizes)));
     }
     return options;
   }
 
-  Compiled& find(const Emitted& text, const Sizes& sizes) {
-    const std::vector<std::string> options = options_of(text, sizes);
+  Compiled& find(const Emitted& text, const TextRun& run) {
+    const std::vector<std::string> options = options_of(text, run);
     int major = 0, minor = 0;
     gpu_.driver().compiler_version(&major, &minor);
     std::string key = fmt::format("text nvrtc {}.{}", major, minor);
@@ -272,10 +277,10 @@ class CudaTexts final : public TextExecutor {
   }
 
   /// The compiled text, and the workspace of a block. Throws DeviceFailure if something has failed meanwhile.
-  std::pair<Compiled, std::size_t> prepared(const Emitted& text, const Sizes& sizes, const Launch& launch) {
+  std::pair<Compiled, std::size_t> prepared(const Emitted& text, const TextRun& run, const Launch& launch) {
     const std::lock_guard lock(guard_);  // others want the same one
     if (has_failed_) throw DeviceFailure("it has failed before");
-    Compiled& compiled = find(text, sizes);
+    Compiled& compiled = find(text, run);
     const std::vector<int> lengths(launch.length, launch.length + most_scan_axes);
     const auto known = compiled.workspace.find(lengths);
     const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
@@ -287,7 +292,7 @@ class CudaTexts final : public TextExecutor {
     constexpr int steps_of_segment = 64;
     Launch launch{0, 0, 0, {0, 0, 0, 0}, run.heads, steps_of_segment};
     for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
-    const auto [compiled, of_block] = prepared(text, run.sizes, launch);
+    const auto [compiled, of_block] = prepared(text, run, launch);
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
     std::size_t bytes = padded(work);
     for (const auto* arrays : {&run.inputs, &run.outputs}) {

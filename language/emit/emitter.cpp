@@ -174,7 +174,6 @@ void Emitter::compute(int v) {
     top_.refuse(v, "no text is emitted for this operation yet");
   const Place to = storage(v);
   const std::vector<Dim>& axes = top_.axes(v);
-  for (std::string& key : top_.keys_of(v, "0")) line(std::move(key));
   if (node.op == Op::cumsum)
     over(std::vector<Dim>(axes.begin() + 1, axes.end()), [&](const Indices& at) { return cumulated(v, to, at); });
   else if (node.op == Op::shift)
@@ -225,8 +224,9 @@ std::string Emitter::header(const std::string& name) const {
   }
   for (const Dim& dim : columns_) threads.push_back(length_of(dim));
   shared.insert(shared.end(), shared_.begin(), shared_.end());
-  text += fmt::format("constexpr int threads = {};\nconstexpr int stage_rows = 16;\n", largest_of(threads));
-  text += fmt::format("constexpr long shared_numbers = {} + stage_rows * (threads + 1);\n", largest_of(shared));
+  text += fmt::format("constexpr int lanes = LANES({}), groups = GROUPS(lanes);\n", largest_of(threads));
+  text += fmt::format("constexpr int stage_lines = groups * share;\nconstexpr long shared_numbers = {};\n",
+                      largest_of(shared));
   return text;
 }
 
@@ -238,8 +238,8 @@ std::string Emitter::run_text(const std::string& name) const {
   for (const auto& [own, count] : buffers_) text += " + " + count;
   text +=
       ";\n}\nDEVICE void run(const Launch& launch, const Draw& draw, const int head, double* const shared) {\n"
-      "(void)draw;\n(void)shared;\n" +
-      lengths;
+      "const int group = GROUP;\n(void)draw, (void)shared, (void)group;\n" +
+      lengths + top_.declared_keys("0");
   for (std::size_t i = 0; i < program_.inputs.size(); ++i)
     text += fmt::format("const double* const in{0} = launch.inputs[{0}] + head * ({1});  // {2}\n(void)in{0};\n", i,
                         count_of(block_.params[i].axes), program_.inputs[i].name);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -13,24 +14,35 @@ namespace {
 /// Everything before the table of exp and log.
 constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
 #define ASSAY_EMITTED
-// A block is one head. On a device its threads share vectors, and each has a column of every matrix; on the
-// host one thread does the work of all. Sums are never contracted: compile with --fmad=false or -ffp-contract=off.
+// A block is one head. On a device its threads are groups of lanes: they share vectors, and of every matrix a lane has a
+// column, of which its group has `share` rows of every `stage_lines`. On the host one thread does the work of all. Sums
+// are never contracted: compile with --fmad=false or -ffp-contract=off.
 #ifdef __CUDACC__
 #define DEVICE static __device__
+#define CONSTANTS __device__ const
+#define RARE static __device__ __noinline__
 #define MEET __syncthreads()
 #define ONCE if (threadIdx.x == 0)
 #define EACH(i, n) for (int i = (int)threadIdx.x; i < (n); i += (int)blockDim.x)
+#define EACH_FROM(begin, i, n) \
+  for (int i = (int)((threadIdx.x + (begin) / 32 * 32) % blockDim.x); i < (n); i += (int)blockDim.x)
 #define EACH_LONG(i, n) for (long i = (long)threadIdx.x; i < (n); i += (long)blockDim.x)
-#define FOR_TILE(r, rows, c, columns) for (int c = (int)threadIdx.x, r = 0; c < (columns) && r < (rows); ++r)
-#define PRIVATE(name, rows, columns) double name[rows]
-#define TILE(name, r, c, columns) name[r]
-#define OWN(name, columns, c, value) \
-  double name = 0; \
-  EACH(c, columns) name = value
-#define OF(c)
-#define OWN_MOMENTS(name, columns) Moments name = {}
+#define EACH_COLUMN(c, columns) if (const int c = (int)threadIdx.x % lanes; c < (columns))
+#define IN_TURN(first, rows) \
+  for (bool has_turn = await_turn(first, group, groups, lanes); has_turn; \
+       has_turn = end_turn((first) + stage_lines < (rows), group, groups, lanes))
+#define PRIVATE(name, rows, columns) double name[((rows) + stage_lines - 1) / stage_lines * share]
+#define TILE(name, r, c, columns) name[(r) / stage_lines * share + (r) % share]
+#define TERMS(name, columns) double name[share]
+#define TERM(name, j, c, columns) name[j]
+#define UNROLLED _Pragma("unroll")
+#define KEYS(name, n) __shared__ Key name[n]
+#define LANES(longest) (((longest) + 31) / 32 * 32)
+#define GROUPS(lanes) ((lanes) > 256 ? 1 : (lanes) < 64 ? 8 : 512 / (lanes))
+#define GROUP ((int)threadIdx.x / lanes)
 #define ENTRY(name) \
-  extern "C" __global__ void assay_##name(const Launch launch, const Draw draw) { \
+  extern "C" __global__ void __launch_bounds__(emitted_##name::groups * emitted_##name::lanes, 2) \
+      assay_##name(const Launch launch, const Draw draw) { \
     extern __shared__ double shared[]; \
     emitted_##name::run(launch, draw, (int)blockIdx.x, shared); \
   } \
@@ -38,27 +50,32 @@ constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
     *numbers = emitted_##name::workspace_numbers(launch); \
   } \
   extern "C" { \
-  __device__ long assay_##name##_block[2] = {emitted_##name::threads, emitted_##name::shared_numbers}; \
+  __device__ long assay_##name##_block[2] = {emitted_##name::groups * emitted_##name::lanes, \
+                                             emitted_##name::shared_numbers}; \
   }
 #else
 #include <cmath>
 #include <cstring>
 #include <vector>
 #define DEVICE static inline
+#define CONSTANTS const
+#define RARE static inline
 #define MEET (void)0
 #define ONCE
 #define EACH(i, n) for (int i = 0; i < (n); ++i)
+#define EACH_FROM(begin, i, n) EACH(i, n)
 #define EACH_LONG(i, n) for (long i = 0; i < (n); ++i)
-#define FOR_TILE(r, rows, c, columns) \
-  for (int r = 0; r < (rows); ++r) \
-    for (int c = 0; c < (columns); ++c)
+#define EACH_COLUMN(c, columns) EACH(c, columns)
+#define IN_TURN(first, rows)
 #define PRIVATE(name, rows, columns) double name[(rows) * (columns)]
 #define TILE(name, r, c, columns) name[(r) * (columns) + (c)]
-#define OWN(name, columns, c, value) \
-  double name[columns]; \
-  EACH(c, columns) name[c] = value
-#define OF(c) [c]
-#define OWN_MOMENTS(name, columns) Moments name[columns] = {}
+#define TERMS(name, columns) double name[share * (columns)]
+#define TERM(name, j, c, columns) name[(j) * (columns) + (c)]
+#define UNROLLED
+#define KEYS(name, n) Key name[n]
+#define LANES(longest) (longest)
+#define GROUPS(lanes) 1
+#define GROUP 0
 #define ENTRY(name) \
   extern "C" void assay_##name(const Launch* launch, const Draw* draw, int head) { \
     std::vector<double> shared((std::size_t)emitted_##name::shared_numbers); \
@@ -66,6 +83,14 @@ constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
   } \
   extern "C" long assay_##name##_workspace(const Launch* launch) { return emitted_##name::workspace_numbers(*launch); }
 #endif
+#define FOR_TILE(r, rows, c, columns) \
+  for (int r = group * share; r < (rows); r += r % share < share - 1 ? 1 : stage_lines - share + 1) \
+    EACH_COLUMN(c, columns)
+// Rows from `first` on that a thread has on the stage.
+#define FOR_STAGE(j, line, r, first, rows) \
+  UNROLLED for (int j = 0; j < share; ++j) \
+    if (const int line = group * share + j, r = (first) + line; r < (rows))
+#define STAGE(which, line, columns) (stage + (which) * stage_lines * (lanes + 1) + (line) * ((columns) + 1))
 
 // Arrays of all heads follow each other. `length` has the axes that scans run along.
 struct Launch {
@@ -76,8 +101,9 @@ struct Launch {
   int heads, segment;
 };
 
-// How a draw errs (oracles/scalars/perturbed.hpp): spacings at 1 and smallest ones, of operands and of sums; `shift` is
-// -0.5 where operands are cut off, else 0; narrow: operands are as wide as sums; every: all operations err.
+// How a draw errs (oracles/scalars/perturbed.hpp): spacings at 1 and smallest ones, of operands and of sums, all powers
+// of two. ASSAY_CUT_OFF: operands are cut off; ASSAY_NARROW: they are as wide as sums; ASSAY_EVERY: all operations err.
+// The last three members repeat these.
 struct Draw {
   unsigned long long seed;
   double unit, least, sum_unit, sum_least, shift;
@@ -86,7 +112,22 @@ struct Draw {
 
 namespace {
 
+#ifdef __CUDACC__
+// Groups one after another, over and over: each waits for the one before it, at a barrier of these two.
+DEVICE bool await_turn(int first, int group, int groups, int lanes) {
+  if (groups > 1 && (first > 0 || group > 0))
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + (group + groups - 1) % groups), "r"(2 * lanes) : "memory");
+  return true;
+}
+DEVICE bool end_turn(bool others_follow, int group, int groups, int lanes) {
+  if (groups > 1 && (others_follow || group < groups - 1))
+    asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "r"(2 * lanes) : "memory");
+  return false;
+}
+#endif
+constexpr bool cut_off = ASSAY_CUT_OFF, narrow = ASSAY_NARROW, every = ASSAY_EVERY;
 constexpr int most(int a, int b) { return a < b ? b : a; }
+constexpr int share = 2;
 
 DEVICE double bits(unsigned long long n) {
 #ifdef __CUDACC__
@@ -152,10 +193,7 @@ DEVICE W2 over(W2 a, W2 b) {
 
 // ---- exp and log (oracles/scalars/w2.cpp): 2^(j/64) in three words
 
-#ifdef __CUDACC__
-__device__
-#endif
-const double nodes[65][3] = {
+CONSTANTS double nodes[65][3] = {
 )prelude";
 
 /// Everything behind it.
@@ -167,7 +205,7 @@ DEVICE int steps_in(double x) {
   return (int)((x * 0x1.71547652b82fep+6 + shifter) - shifter);
 }
 DEVICE double power_of_two(int n) { return ldexp(1.0, n); }
-DEVICE W2 exp_of(W2 x) {
+RARE W2 exp_of(W2 x) {
   if (is_none(x.hi)) return pair(x.hi);
   if (x.hi > 710) return pair(endless());
   if (x.hi < -746) return pair(0.0);
@@ -204,7 +242,7 @@ DEVICE double exponential(double x) {
   if (nodes[j][0] + (beyond - off) != result || nodes[j][0] + (beyond + off) != result) return exp_of(pair(x)).hi;
   return result * bits((unsigned long long)((k - j) / 64 + 1023) << 52);
 }
-DEVICE W2 log_of(W2 x) {
+RARE W2 log_of(W2 x) {
   if (x.hi == 0) return pair(-endless());
   if (!(x.hi > 0)) return pair(none());
   if (x.hi == endless()) return pair(endless());
@@ -258,7 +296,10 @@ DEVICE double maximum(double a, double b) { return is_none(a) ? a : b < a ? a : 
 // An exact zero, whatever the other factor is.
 DEVICE double absorbing(double a, double b) { return a == 0 ? 0.0 : a * b; }
 DEVICE double absorbing_quotient(double a, double b) { return a == 0 ? 0.0 : quotient(a, b); }
-DEVICE double absorbing_term(double a, double b) { return a == 0 && !is_finite(b) ? 0.0 : a * b; }
+DEVICE double absorbing_term(double a, double b) {
+  const double product = a * b;
+  return is_none(product) && a == 0 ? 0.0 : product;
+}
 DEVICE double power(double x, long n) {
   if (n < 0 && x == 0) return none();
   double result = 1;
@@ -289,7 +330,7 @@ struct Key {
   unsigned first, second;
 };
 // Philox4x32-10, the first two words.
-DEVICE Key key_at(const Draw& draw, unsigned head, unsigned block, unsigned token, unsigned word) {
+RARE Key key_at(const Draw& draw, unsigned head, unsigned block, unsigned token, unsigned word) {
   unsigned low = (unsigned)draw.seed, high = (unsigned)(draw.seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const unsigned long long a = 0xd2511f53ULL * head, b = 0xcd9e8d57ULL * token;
@@ -307,30 +348,43 @@ DEVICE unsigned hashed(Key key, unsigned n) {
   h = (h ^ (h >> 13)) * 0xc2b2ae35U;
   return h ^ (h >> 16);
 }
-DEVICE double centred(Key key, long n) { return (double)(int)hashed(key, (unsigned)n) * 0x1p-32; }
-DEVICE Key of_round(Key key, long n, unsigned round) {
+// Between -2^31 and 2^31; as a conversion, which takes a GPU longer.
+DEVICE double centred_steps(Key key, unsigned n) {
+  return bits(0x4330000000000000ULL | (hashed(key, n) ^ 0x80000000U)) - 0x1.000008p52;
+}
+DEVICE double centred(Key key, long n) { return centred_steps(key, (unsigned)n) * 0x1p-32; }
+template <class N>
+DEVICE Key of_round(Key key, N n, unsigned round) {
   const Key zero = {0, 0};
-  round += (unsigned)((unsigned long long)n >> 32) << 16;
+  if (sizeof(N) > 4) round += (unsigned)((unsigned long long)n >> 32) << 16;
   if (round != 0) key.second += hashed(zero, round);
   return key;
 }
-DEVICE double binade(double x) {
+DEVICE unsigned long long bits_of(double x) {
 #ifdef __CUDACC__
-  return bits((unsigned long long)__double_as_longlong(x) & 0x7ff0000000000000ULL);
+  return (unsigned long long)__double_as_longlong(x);
 #else
   unsigned long long n;
   std::memcpy(&n, &x, sizeof n);
-  return bits(n & 0x7ff0000000000000ULL);
+  return n;
 #endif
 }
+DEVICE double binade(double x) { return bits(bits_of(x) & 0x7ff0000000000000ULL); }
 DEVICE double larger(double a, double b) { return a < b ? b : a; }
+// Exponents where doubles have them, and powers of two from them.
+constexpr int of_one = 0x3ff00000, binade_step = 1 << 20;
+DEVICE int exponent(double x) { return (int)(bits_of(x) >> 32) & 0x7ff00000; }
+DEVICE double power_from(int exponent) { return bits((unsigned long long)(unsigned)exponent << 32); }
 
-DEVICE double as_read(const Draw& draw, Key key, long n, double x) {
-  if (draw.narrow || x == 0) return x;
-  const double size = larger(binade(x) * draw.unit, draw.least);
-  return x + (centred(key, n) + copysign(1.0, x) * draw.shift) * size;
+template <class N>
+DEVICE double as_read(const Draw& draw, Key key, N n, double x) {
+  if (narrow || x == 0) return x;
+  const double size = power_from(most(exponent(x) + exponent(draw.unit) - of_one, exponent(draw.least)));
+  double off = centred_steps(key, (unsigned)n) * 0x1p-32;
+  if (cut_off) off -= copysign(0.5, x);
+  return fma(off, size, x);  // the product is exact
 }
-DEVICE double one_off(const Draw& draw, Key key, long n, unsigned round, double x, double units) {
+RARE double one_off(const Draw& draw, Key key, long n, unsigned round, double x, double units) {
   if (!is_finite(x)) return x;
   const double u = centred(of_round(key, n, round), n);
   const double size = x == 0 ? 0.0 : units * larger(binade(x) * draw.sum_unit, draw.sum_least);
@@ -338,12 +392,12 @@ DEVICE double one_off(const Draw& draw, Key key, long n, unsigned round, double 
   return x + u * size;
 }
 DEVICE double rounded(const Draw& draw, Key key, long n, unsigned round, double x) {
-  return draw.every ? one_off(draw, key, n, round, x, 1) : x;
+  return every ? one_off(draw, key, n, round, x, 1) : x;
 }
 DEVICE double exponential_off(const Draw& draw, Key key, long n, double x) {
   return one_off(draw, key, n, 0, x, draw.sum_unit == 0x1p-52 ? 1 : 4);
 }
-DEVICE double power_off(const Draw& draw, Key key, long n, double x, long to) {
+RARE double power_off(const Draw& draw, Key key, long n, double x, long to) {
   if (to < 0 && x == 0) return none();
   double result = 1;
   unsigned round = 0;
@@ -356,10 +410,20 @@ DEVICE double power_off(const Draw& draw, Key key, long n, double x, long to) {
 }
 
 // Sums of products: one term more of a line, or the whole of one.
-DEVICE double add_scaled(const Draw& draw, Key key, long n, double to, double term) {
-  if (draw.narrow) return one_off(draw, key, n, 1, to + one_off(draw, key, n, 0, term, 1), 1);
+RARE double add_rarely(const Draw& draw, Key key, long n, double to, double term) {
+  if (narrow) return one_off(draw, key, n, 1, to + one_off(draw, key, n, 0, term, 1), 1);
   const double sum = to + term, of_term = binade(term) * draw.sum_unit, of_sum = binade(sum) * draw.sum_unit;
   return sum + centred(of_round(key, n, 0), n) * sqrt(of_term * of_term + 2 * of_sum * of_sum);
+}
+// The root is that of the larger one's square times a number that the ratio says, to the bit unless they are extreme.
+template <class N>
+DEVICE double add_scaled(const Draw& draw, Key key, N n, double to, double term) {
+  const double sum = to + term;
+  const int a = exponent(term), b = exponent(sum), whole = most(a, b), apart = (a - b) >> 20;
+  if (narrow || whole < of_one - 400 * binade_step || whole > of_one + 400 * binade_step)
+    return add_rarely(draw, key, n, to, term);
+  const double steps = centred_steps(of_round(key, n, 0), (unsigned)n) * widths[most(-27, -most(-27, -apart)) + 27];
+  return fma(steps, power_from(whole + exponent(draw.sum_unit) - of_one - 32 * binade_step), sum);
 }
 struct Moments {
   double sums[8], squares[8];
@@ -367,18 +431,51 @@ struct Moments {
 DEVICE void add_term(Moments& moments, int i, double term) {
   moments.sums[i & 7] += term, moments.squares[i & 7] += term * term;
 }
-DEVICE double add_dot(const Draw& draw, Key key, long n, double to, const Moments& moments, double terms) {
+#ifdef __CUDACC__
+// By eight threads that lie side by side; every warp has to come here as a whole.
+constexpr int threads_a_line = 8;
+DEVICE Moments moments_of(const double* line, int n) {
+  double sum = 0, square = 0;
+  for (int i = (int)threadIdx.x & 7; i < n; i += 8) sum += line[i], square += line[i] * line[i];
+  Moments moments;
+  for (int l = 0; l < 8; ++l) {
+    moments.sums[l] = __shfl_sync(0xffffffffU, sum, l, 8);
+    moments.squares[l] = __shfl_sync(0xffffffffU, square, l, 8);
+  }
+  return moments;
+}
+#else
+constexpr int threads_a_line = 1;
+DEVICE Moments moments_of(const double* line, int n) {
+  Moments moments = {};
+  for (int i = 0; i < n; ++i) add_term(moments, i, line[i]);
+  return moments;
+}
+#endif
+// The moments of sums over rows that others go on with.
+DEVICE Moments kept_moments(const double* kept, int c, int columns) {
+  Moments moments;
+  for (int l = 0; l < 8; ++l) moments.sums[l] = kept[l * columns + c], moments.squares[l] = kept[(8 + l) * columns + c];
+  return moments;
+}
+DEVICE void keep_moments(double* kept, int c, int columns, const Moments& moments) {
+  for (int l = 0; l < 8; ++l) kept[l * columns + c] = moments.sums[l], kept[(8 + l) * columns + c] = moments.squares[l];
+}
+DEVICE double dot_of(const Draw& draw, Key key, long n, const Moments& moments, double terms) {
   double sum = 0, squares = 0;
   for (int l = 0; l < 8; ++l) sum += moments.sums[l], squares += moments.squares[l];
   const double partial = terms / 3 * sum * sum + terms / 2 * larger(0.0, squares - sum * sum / terms);
   const double width = sqrt((squares + partial) * 0.5410106403333613) * draw.sum_unit;
-  const double total = to + (sum + centred(of_round(key, n, 0), n) * width);
-  return draw.narrow ? one_off(draw, key, n, 1, total, 1) : total;
+  return sum + centred(of_round(key, n, 0), n) * width;
+}
+DEVICE double add_dot(const Draw& draw, Key key, long n, double to, double dot) {
+  const double total = to + dot;
+  return narrow ? one_off(draw, key, n, 1, total, 1) : total;
 }
 DEVICE double add_product(const Draw& draw, Key key, long n, double to, double term) {
   Moments moments = {};
   add_term(moments, 0, term);
-  return add_dot(draw, key, n, to, moments, 1);
+  return add_dot(draw, key, n, to, dot_of(draw, key, n, moments, 1));
 }
 
 }  // namespace
@@ -396,6 +493,13 @@ std::string prelude() {
   std::string whole(before_nodes);
   for (const W2Node& node : w2_nodes())
     whole += fmt::format("    {{{}, {}, {}}},\n", literal_of(node.hi), literal_of(node.lo), literal_of(node.tail));
+  whole +=
+      "};\n// By the exponent of a / b, from -27 on: sqrt(a * a + 2 * b * b) of the larger one, 1.\nCONSTANTS double "
+      "widths[55] = {";
+  for (int apart = -27; apart <= 27; ++apart) {
+    const double a = std::ldexp(1.0, std::min(apart, 0)), b = std::ldexp(1.0, -std::max(apart, 0));
+    whole += literal_of(std::sqrt(a * a + 2 * b * b)) + ", ";
+  }
   return whole.append(behind_nodes);
 }
 

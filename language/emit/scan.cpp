@@ -77,7 +77,7 @@ void Emitter::scan(int v) {
     at = name + " + " + length, count += " + " + length;
   }
   line(fmt::format("double* const stage = {};\n(void)stage;", at));
-  shared_.push_back(count);
+  shared_.push_back(fmt::format("{} + {} * stage_lines * (lanes + 1)", count, shared.stages));
   for (const Dim& dim : shared.columns) add_once(columns_, dim);
   for (std::string& one : step.take_lines()) line(std::move(one));
   line("MEET;");

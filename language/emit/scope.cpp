@@ -42,8 +42,6 @@ Indices indices_from(const std::string& letters, const Letters& at) {
   return indices;
 }
 
-std::string key_name(int v, int part) { return fmt::format("key{}_{}", v, part); }
-
 }  // namespace
 
 std::string length_of(const Dim& dim) { return dim.name.empty() ? std::to_string(dim.written) : "n_" + dim.name; }
@@ -54,9 +52,9 @@ std::string count_of(const std::vector<Dim>& axes) {
   return count;
 }
 
-std::string flat(const std::vector<Dim>& axes, const Indices& at) {
+std::string flat(const std::vector<Dim>& axes, const Indices& at, std::string_view type) {
   if (axes.empty()) return "0";
-  std::string element = fmt::format("(long)({})", at[0]);
+  std::string element = fmt::format("({})({})", type, at[0]);
   for (std::size_t i = 1; i < axes.size(); ++i)
     element = fmt::format("({}) * {} + {}", element, length_of(axes[i]), at[i]);
   return element;
@@ -268,17 +266,29 @@ std::string Scope::operation(const Node& node, int v, const Indices& at) const {
   return fmt::format("{}({})", function_of(node.op), fmt::join(x, ", "));
 }
 
+std::optional<int> Scope::contraction_of(int v) const {
+  const Node* node = block_.node(v);
+  if (node == nullptr || is_text(v)) return std::nullopt;
+  if (const std::optional<int> i = product_in(v)) return node->args[language::index(*i)];
+  return node->op == Op::contract ? std::optional(v) : std::nullopt;
+}
+
+int Scope::part_of(int contraction, int operand) const {
+  const std::vector<int>& args = block_.node(contraction)->args;
+  return args[language::index(operand)] == args[0] ? 1 : 1 + operand;
+}
+
+std::string Scope::read(int contraction, int operand, const Indices& at) const {
+  const int v = block_.node(contraction)->args[language::index(operand)], part = part_of(contraction, operand);
+  if (const auto found = reads_.find({contraction, part}); found != reads_.end()) return found->second(at);
+  return fmt::format("as_read(draw, {}, {}, {})", key_of(contraction, part), numbered(axes(v), at), written(v, at));
+}
+
 std::string Scope::product(int contraction, const Letters& at) const {
   const Node& node = *block_.node(contraction);
   const Contraction c = contraction_from(node.attributes.spec);
-  const auto operand = [&](int i, const std::string& letters) {
-    const int v = node.args[language::index(i)];
-    const Indices indices = indices_from(letters, at);
-    const int part = v == node.args[0] ? 1 : 1 + i;  // the same operand on both sides is rounded once
-    return fmt::format("as_read(draw, {}, {}, {})", key_name(contraction, part), flat(axes(v), indices),
-                       written(v, indices));
-  };
-  const std::string a = operand(0, c.left), b = operand(1, c.right);
+  const std::string a = read(contraction, 0, indices_from(c.left, at)),
+                    b = read(contraction, 1, indices_from(c.right, at));
   return node.attributes.absorb ? fmt::format("absorbing_term({}, {})", a, b) : fmt::format("{} * {}", a, b);
 }
 
@@ -364,27 +374,24 @@ std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to)
   if (!sum.is_dots) return fmt::format("{}{} = {};", loops, to, added(sum, letters, to, term(sum, letters)));
   return fmt::format("{}{{ Moments moments = {{}}; {}add_term(moments, s{}, {}); {} = {}; }}",
                      loops.substr(0, dot_begins), loops.substr(dot_begins), sum.gone.size() - 1, term(sum, letters), to,
-                     with_dot(sum, letters, to, "moments"));
+                     with_dot(sum, letters, to, dot(sum, letters, "moments")));
 }
 
-std::vector<std::string> Scope::keys_of(int v, const std::string& token) const {
-  const Node* node = block_.node(v);
-  if (node == nullptr || is_text(v)) return {};
-  const std::optional<int> i = product_in(v);
-  const int of = i ? node->args[language::index(*i)] : v;
-  const Node& errs = *block_.node(of);
-  std::vector<std::string> list;
-  const int operands = errs.op != Op::contract ? 0 : errs.args[0] == errs.args[1] ? 1 : 2;
-  const int parts = operands > 0 || errs_in_draws(of) ? 1 + operands : 0;
-  list.reserve(language::index(parts));
-  for (int part = 0; part < parts; ++part)
-    list.push_back(fmt::format("const Key {} = key_at(draw, head, {}, {}, {});", key_name(of, part), number_, token,
-                               4 * of + part));
-  return list;
+std::string Scope::key_of(int v, int part) const { return fmt::format("keys{}[{}]", number_, 4 * v + part); }
+
+/// The number of an element: those of a step are few.
+std::string Scope::numbered(const std::vector<Dim>& axes, const Indices& at) const {
+  return flat(axes, at, number_ == 0 ? "long" : "int");
+}
+
+std::string Scope::declared_keys(const std::string& token) const {
+  const std::size_t values = block_.params.size() + block_.nodes.size();
+  return fmt::format("KEYS(keys{0}, {1});\nEACH(i, {1}) keys{0}[i] = key_at(draw, head, {0}, {2}, i);\nMEET;\n",
+                     number_, 4 * values, token);
 }
 
 std::string Scope::numbers_of(int v, const Indices& at) const {
-  return fmt::format("{}, {}", key_name(v, 0), flat(axes(v), at));
+  return fmt::format("{}, {}", key_of(v, 0), numbered(axes(v), at));
 }
 
 /// The key and index of the evaluator's loops: one for every line that a dot runs along, else for every product.
@@ -393,7 +400,7 @@ std::string Scope::numbers_of(const Sum& sum, const Letters& at) const {
   if (sum.is_dots) loops.pop_back();
   std::vector<Dim> dims;
   for (const char letter : loops) dims.push_back(sum.axes.at(letter));
-  return fmt::format("{}, {}", key_name(sum.base, 0), flat(dims, indices_from(loops, at)));
+  return fmt::format("{}, {}", key_of(sum.base, 0), numbered(dims, indices_from(loops, at)));
 }
 
 std::string Scope::added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const {
@@ -408,10 +415,12 @@ std::string Scope::added(const Sum& sum, const Letters& at, const std::string& t
   return fmt::format("{}(draw, {}, {}, {})", is_free ? "add_scaled" : "add_product", numbers_of(sum, at), to, term);
 }
 
-std::string Scope::with_dot(const Sum& sum, const Letters& at, const std::string& to,
-                            const std::string& moments) const {
-  return fmt::format("add_dot(draw, {}, {}, {}, {})", numbers_of(sum, at), to, moments,
-                     length_of(sum.axes.at(sum.gone.back())));
+std::string Scope::dot(const Sum& sum, const Letters& at, const std::string& moments) const {
+  return fmt::format("dot_of(draw, {}, {}, {})", numbers_of(sum, at), moments, length_of(sum.axes.at(sum.gone.back())));
+}
+
+std::string Scope::with_dot(const Sum& sum, const Letters& at, const std::string& to, const std::string& dot) const {
+  return fmt::format("add_dot(draw, {}, {}, {})", numbers_of(sum, at), to, dot);
 }
 
 void Scope::refuse(int v, const std::string& why) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ using Letters = std::map<char, std::string>;
 /// "n_K", or "2".
 std::string length_of(const Dim& dim);
 /// "((long)(t)) * n_K + k": where an element lies among those of an array, row-major.
-std::string flat(const std::vector<Dim>& axes, const Indices& at);
+std::string flat(const std::vector<Dim>& axes, const Indices& at, std::string_view type = "long");
 /// "1L * n_K * n_V"
 std::string count_of(const std::vector<Dim>& axes);
 /// Numbers that lie row-major behind a pointer.
@@ -61,8 +62,8 @@ class Scope {
   Scope(const Block& block, std::string where, int number);
 
   const Block& block() const { return block_; }
-  /// Statements that declare the keys of the random numbers that the computation of v needs at that token.
-  std::vector<std::string> keys_of(int v, const std::string& token) const;
+  /// Statements that declare the keys of the random numbers of all its values at that token; threads meet after them.
+  std::string declared_keys(const std::string& token) const;
   const std::vector<Dim>& axes(int v) const { return block_.type(v).axes; }
   bool is_real(int v) const { return block_.type(v).kind == Kind::real; }
   /// Whether elements along each axis may differ: others only repeat.
@@ -83,6 +84,14 @@ class Scope {
   /// Says where v is stored from here on.
   void put(int v, Place place) { places_[v] = std::move(place); }
   void forget(int v) { places_.erase(v); }
+  /// The contraction that the computation of v makes, itself or within an addition; nothing where it makes none.
+  std::optional<int> contraction_of(int v) const;
+  /// Says where the operands of a contraction that are v lie as it reads them.
+  void put_read(int contraction, int part, Place place) { reads_[{contraction, part}] = std::move(place); }
+  /// An operand as a contraction reads it.
+  std::string read(int contraction, int operand, const Indices& at) const;
+  /// Which of the random numbers of its operands are those of that one: the same on both sides is rounded once.
+  int part_of(int contraction, int operand) const;
   bool has_place(int v) const { return places_.contains(v); }
   const Place& place(int v) const { return places_.at(v); }
 
@@ -98,8 +107,9 @@ class Scope {
   std::string chain(const Sum& sum, Letters letters, const std::string& to) const;
   /// `to` and one term more, of a sum that is no dot.
   std::string added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const;
-  /// `to` and the dot whose terms have these moments.
-  std::string with_dot(const Sum& sum, const Letters& at, const std::string& to, const std::string& moments) const;
+  /// The dot whose terms have these moments, and `to` with a dot.
+  std::string dot(const Sum& sum, const Letters& at, const std::string& moments) const;
+  std::string with_dot(const Sum& sum, const Letters& at, const std::string& to, const std::string& dot) const;
   /// An element's random numbers come from that key and index: "key7_0, (long)(i)".
   std::string numbers_of(int v, const Indices& at) const;
 
@@ -110,6 +120,8 @@ class Scope {
   /// Whether a draw needs random numbers for what the node computes.
   bool errs_in_draws(int v) const;
   std::vector<char> varies_of(int v) const;
+  std::string key_of(int v, int part) const;
+  std::string numbered(const std::vector<Dim>& axes, const Indices& at) const;
   std::optional<int> product_in(int v) const;
   Indices through(const Node& view, Indices at) const;
   std::string arithmetic(const Node& node, int v, const Indices& at) const;
@@ -126,6 +138,7 @@ class Scope {
   std::vector<std::vector<char>> varies_;
   std::set<int> inside_;
   std::map<int, Place> places_;
+  std::map<std::pair<int, int>, Place> reads_;  ///< by contraction and part
 };
 
 }  // namespace assay::language::device

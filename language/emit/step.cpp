@@ -32,10 +32,8 @@ bool Step::is_late(int v) const {
   return work(v) == Work::by_rows || work(v) == Work::by_columns || work(v) == Work::to_number;
 }
 
-/// Whether the loop over rows of its level makes it.
-bool Step::is_in_loop(int v) const {
-  return work(v) == Work::by_rows || (work(v) == Work::matrix && !inlined_.contains(v));
-}
+/// Whether a pass over rows makes it.
+bool Step::is_in_pass(int v) const { return is_late(v) || work(v) == Work::matrix; }
 
 /// The axes that its computation runs over.
 std::vector<Dim> Step::axes_of_work(int v) const {
@@ -112,7 +110,7 @@ Step::Work Step::work_of(int v) {
 }
 
 void Step::find_readers(const std::vector<int>& values) {
-  readers_.clear(), last_.clear(), inlined_.clear();
+  readers_.clear(), last_.clear();
   std::map<int, std::vector<int>> direct;
   for (const int v : need_)
     for (const int a : scope_.read_by(v)) direct[a].push_back(v);
@@ -128,11 +126,6 @@ void Step::find_readers(const std::vector<int>& values) {
     }
   }
   for (const int v : values) last_.merge(stored_under(v));
-  for (const int v : need_) {
-    if (work(v) != Work::matrix || last_.contains(v) || readers_.at(v).size() != 1) continue;
-    const Work by = work(readers_.at(v)[0]);
-    if (by == Work::by_columns || by == Work::to_number) inlined_.insert(v);
-  }
 }
 
 /// The stored values that the text of v reads.
@@ -143,12 +136,20 @@ std::set<int> Step::stored_under(int v) const {
   return list;
 }
 
+/// Whether v is made of that sum only at its end, by the same threads.
+bool Step::is_start_alone(int v, int of) const {
+  if (work(v) != Work::by_columns || work(of) != Work::by_columns || sums_.at(v).start != of) return false;
+  const std::vector<int> read = scope_.read_by(v);
+  return std::ranges::count(read, of) == 1 && row_of(axes_of_work(v)) == row_of(axes_of_work(of));
+}
+
 /// Matrices are made as late as their readers let them.
 void Step::find_levels() {
   level_.clear();
   for (const int v : need_) {
     int level = 0;
-    for (const int a : scope_.read_by(v)) level = std::max(level, level_.at(a) + (is_late(a) ? 1 : 0));
+    for (const int a : scope_.read_by(v))
+      level = std::max(level, level_.at(a) + (is_late(a) && !is_start_alone(v, a) ? 1 : 0));
     level_[v] = level;
   }
   for (auto v = need_.rbegin(); v != need_.rend(); ++v) {
@@ -159,32 +160,51 @@ void Step::find_levels() {
   }
 }
 
-std::vector<int> Step::orders_of_readers(int v) const {
-  std::vector<int> list;
+/// The levels whose passes read a value.
+std::set<int> Step::levels_of_readers(int v) const {
+  std::set<int> levels;
   for (const int reader : readers_.at(v)) {
-    if (!inlined_.contains(reader)) {
-      list.push_back(order(reader));
-      continue;
-    }
-    for (const int one : orders_of_readers(reader)) list.push_back(one);
+    if (again_.contains(reader))
+      levels.merge(levels_of_readers(reader));
+    else
+      levels.insert(level_.at(reader));
   }
-  return list;
+  return levels;
+}
+
+bool Step::is_made_again(int v, int level) const { return again_.contains(v) && levels_of_readers(v).contains(level); }
+
+/// Whether a matrix is made of one that is stored, and of numbers and vectors: reading it would cost as much.
+bool Step::is_cheap(int v) const {
+  const Node* node = scope_.block().node(v);
+  if (!any_of(node->op, {Op::neg, Op::add, Op::sub, Op::mul}) || scope_.contraction_of(v)) return false;
+  std::set<int> under;
+  for (const int a : scope_.read_by(v)) under.merge(stored_under(a));
+  std::erase_if(under, [&](int of) { return scope_.varying(of).size() < 2; });
+  return under.size() == 1 && !again_.contains(*under.begin());
 }
 
 void Step::find_kept() {
-  kept_.clear(), in_place_.clear();
+  again_.clear(), kept_.clear(), in_place_.clear();
   std::vector<int> next;
   for (const int v : next_states()) next.push_back(scope_.looked_at(v));
+  for (const int v : need_)
+    if (work(v) == Work::matrix && !last_.contains(v) && levels_of_readers(v).size() > 1 && is_cheap(v))
+      again_.insert(v);
   for (const int v : need_) {
-    if (work(v) != Work::matrix || inlined_.contains(v)) continue;
+    if (work(v) != Work::matrix || again_.contains(v)) continue;
+    const int level = level_.at(v);
     const auto state = std::find(next.begin(), next.end(), v);
     const int j = static_cast<int>(state - next.begin());
-    const auto not_after = [&](int reader) { return reader <= order(v); };
-    const std::vector<int> own = orders_of_readers(v);
+    const std::set<int> own = levels_of_readers(v);
+    const auto is_behind = [&](int other) {
+      return readers_.contains(other) && !levels_of_readers(other).empty() &&
+             *levels_of_readers(other).rbegin() > level;
+    };
     if (std::count(next.begin(), next.end(), v) == 1 && scope_.axes(j).size() == 2 && !last_.contains(j) &&
-        (!readers_.contains(j) || std::ranges::all_of(orders_of_readers(j), not_after)))
+        !is_behind(j))
       in_place_[v] = j;
-    else if (last_.contains(v) || std::ranges::any_of(own, [&](int reader) { return reader != order(v); }))
+    else if (last_.contains(v) || std::ranges::any_of(own, [&](int reader) { return reader != level; }))
       kept_.insert(v);
   }
 }

@@ -1,10 +1,11 @@
 #pragma once
 // The step of a scan as text. A value is a number, which every thread has; a vector, which threads share, an element
-// each; or a matrix, of which a thread has a column. All matrices of a step have one axis in common, that of columns.
+// each; or a matrix, of which a thread has some rows of a column. All matrices of a step have one axis in common, that
+// of columns.
 //
-// Values are sorted in levels, and a sum over a matrix ends one. A level is: numbers and vectors; a loop over rows, in
-// which all matrices are made and sums over rows grow; sums over columns, which go through shared memory, a few rows at
-// a time, and there are made by a thread a row. So every sum runs in the evaluator's order.
+// Values are sorted in levels, and a sum over a matrix ends one. A level is: numbers and vectors; a pass over rows,
+// some at a time, in which all matrices are made and sums grow: those over rows by a thread a column, those over
+// columns by some threads a row, which find the terms in shared memory. So every sum runs in the evaluator's order.
 #include <functional>
 #include <map>
 #include <optional>
@@ -22,6 +23,7 @@ namespace assay::language::device {
 struct Shared {
   std::vector<std::pair<std::string, std::string>> vectors;
   std::vector<Dim> columns;
+  int stages = 1;  ///< sums over columns that have terms there at once, at most
 };
 
 class Step {
@@ -62,7 +64,8 @@ class Step {
   std::string name(int v) const { return name_ + std::to_string(v); }
   Work work(int v) const { return work_.at(v); }
   bool is_late(int v) const;
-  bool is_in_loop(int v) const;
+  bool is_in_pass(int v) const;
+  bool is_made_again(int v, int level) const;
   std::vector<Dim> axes_of_work(int v) const;
   const Dim& row_of(const std::vector<Dim>& axes) const;
   std::string columns() const { return length_of(*column_); }
@@ -72,8 +75,9 @@ class Step {
   void find_readers(const std::vector<int>& values);
   void find_levels();
   std::set<int> stored_under(int v) const;
-  int order(int v) const { return 2 * level_.at(v) + (work(v) == Work::by_columns || work(v) == Work::to_number); }
-  std::vector<int> orders_of_readers(int v) const;
+  bool is_start_alone(int v, int of) const;
+  std::set<int> levels_of_readers(int v) const;
+  bool is_cheap(int v) const;
   void find_kept();
 
   bool takes_elements(int v) const;
@@ -84,12 +88,13 @@ class Step {
   Place vector_place(int v, std::string base) const;
   Place matrix_place(int v, std::string base) const;
   void add_vector(int v, const Dim& axis);
+  void add_reads(int v);
   void load(int v);
   void compute_plain(int v);
-  void compute_loop(const Dim& row, const std::vector<int>& values);
-  void compute_by_columns(int v);
-  void add_rows(int v, const Names& names);
-  std::string sum_of_stage(const Sum& sum, const Names& names) const;
+  void compute_pass(const Dim& row, const std::vector<int>& values);
+  void put_number(int v, const std::string& statements);
+  void add_rows(const Dim& row, const std::vector<int>& sums);
+  void add_columns(const Dim& row, const std::vector<int>& sums);
 
   const Node& scan_;
   const Scope& outer_;
@@ -103,8 +108,8 @@ class Step {
   std::map<int, int> level_;
   std::map<int, std::vector<int>> readers_;  ///< with what they read through texts
   std::set<int> last_;                       ///< what is read when all is computed
-  std::set<int> inlined_;                    ///< matrices that one sum over columns reads, and nothing else
-  std::set<int> kept_;                       ///< matrices that are read outside the loop that makes them
+  std::set<int> again_;                      ///< matrices that are made in every pass that reads them
+  std::set<int> kept_;                       ///< matrices that are read outside the pass that makes them
   std::map<int, int> in_place_;              ///< next states that are written over the state of that number
   std::vector<std::string> lines_;
   bool is_dirty_ = true;  ///< whether something is in shared memory that threads have not met about

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "language/emit/step.hpp"
 
@@ -61,6 +62,26 @@ Place Step::matrix_place(int v, std::string base) const {
 
 void Step::add_vector(int v, const Dim& axis) { shared_.vectors.emplace_back(name(v), length_of(axis)); }
 
+/// A vector that was just stored, as every contraction reads it: once, not once for each row or column.
+void Step::add_reads(int v) {
+  if (scope_.axes(v).size() != 1) return;
+  const std::string length = length_of(scope_.axes(v)[0]);
+  std::set<std::string> known;
+  for (const int u : need_) {
+    const std::optional<int> c = scope_.contraction_of(u);
+    for (const int operand : {0, 1}) {
+      if (!c || scope_.block().node(*c)->args[index(operand)] != v) continue;
+      const int part = scope_.part_of(*c, operand);
+      const std::string copy = fmt::format("{}_{}_{}", name(v), *c, part);
+      if (!known.insert(copy).second) continue;
+      shared_.vectors.emplace_back(copy, length);
+      line(fmt::format("EACH(i, {}) {}[i] = {};", length, copy, scope_.read(*c, operand, {"i"})));
+      scope_.put_read(*c, part, vector_place(v, copy));
+      is_dirty_ = true;
+    }
+  }
+}
+
 void Step::declare_states() {
   for (int j = 0; j < carry(); ++j) {
     const std::vector<Dim>& axes = scope_.axes(j);
@@ -93,8 +114,7 @@ void Step::over_state(int state, const std::function<std::string(const Indices&)
 }
 
 void Step::compute() {
-  for (const int v : need_)
-    for (std::string& key : scope_.keys_of(v, "(unsigned)t")) line(std::move(key));
+  line(scope_.declared_keys("(unsigned)t"));
   for (const int v : need_)
     if (work(v) == Work::param && v >= carry()) load(v);
   int top = 0;
@@ -107,16 +127,15 @@ void Step::compute() {
     std::vector<Dim> rows;
     for (const int v : here) {
       if (work(v) == Work::plain || work(v) == Work::sum) compute_plain(v);
-      if (is_in_loop(v)) add_once(rows, row_of(axes_of_work(v)));
+      if (is_in_pass(v)) add_once(rows, row_of(axes_of_work(v)));
     }
     for (const Dim& row : rows) {
       std::vector<int> values;
-      for (const int v : here)
-        if (is_in_loop(v) && row_of(axes_of_work(v)) == row) values.push_back(v);
-      compute_loop(row, values);
+      for (const int v : need_)
+        if (is_in_pass(v) && row_of(axes_of_work(v)) == row && (level_.at(v) == level || is_made_again(v, level)))
+          values.push_back(v);
+      compute_pass(row, values);
     }
-    for (const int v : here)
-      if (work(v) == Work::by_columns || work(v) == Work::to_number) compute_by_columns(v);
   }
 }
 
@@ -138,6 +157,7 @@ void Step::load(int v) {
   line(fmt::format("EACH(i, {}) {}[i] = {};", length_of(axes[0]), name(v), outer({"i"})));
   scope_.put(v, vector_place(v, name(v)));
   is_dirty_ = true;
+  add_reads(v);
 }
 
 /// A number or a vector that is no sum over a matrix.
@@ -149,10 +169,11 @@ void Step::compute_plain(int v) {
   Names names;
   if (!axes.empty()) names.emplace_back(axes[0], "i");
   const Indices at = indices(v, names);
+  if (axes.empty() && sum != nullptr)
+    return put_number(v, fmt::format("sum = {}; {}", scope_.start(*sum, letters(*sum, names), at),
+                                     scope_.chain(*sum, letters(*sum, names), "sum")));
   if (axes.empty()) {
-    line(fmt::format("{}double {} = {};", sum != nullptr ? "" : "const ", name(v),
-                     sum != nullptr ? scope_.start(*sum, letters(*sum, names), at) : scope_.formula(v, at)));
-    if (sum != nullptr) line(scope_.chain(*sum, letters(*sum, names), name(v)));
+    line(fmt::format("const double {} = {};", name(v), scope_.formula(v, at)));
     return scope_.put(v, [own = name(v)](const Indices&) { return own; });
   }
   add_vector(v, axes[0]);
@@ -164,28 +185,40 @@ void Step::compute_plain(int v) {
                      scope_.chain(*sum, letters(*sum, names), "sum"), name(v)));
   scope_.put(v, vector_place(v, name(v)));
   is_dirty_ = true;
+  add_reads(v);
 }
 
-/// The loop over rows of a level: matrices, and sums over rows, a column a thread.
-void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
+/// A number that one thread makes as `sum` for all.
+void Step::put_number(int v, const std::string& statements) {
+  line(fmt::format("ONCE {{ double sum; {} *stage = sum; }}", statements));
+  line(fmt::format("MEET;\nconst double {} = *stage;", name(v)));
+  scope_.put(v, [own = name(v)](const Indices&) { return own; });
+  is_dirty_ = true;  // nobody may write there until all have read it
+}
+
+/// A pass over rows: matrices and terms of sums, some rows of every group at a time, then the sums of these.
+void Step::compute_pass(const Dim& row, const std::vector<int>& values) {
   meet();
   const Names names{{row, "r"}, {*column_, "c"}};
-  for (const int v : values)
-    if (work(v) == Work::by_rows) {
-      const Sum& sum = sums_.at(v);
-      line(fmt::format("OWN(sum{}, {}, c, {});", v, columns(),
-                       sum.start >= 0 ? scope_.written(sum.start, indices(sum.start, names)) : "0.0"));
-      if (sum.is_dots) line(fmt::format("OWN_MOMENTS(moments{}, {});", v, columns()));
-    }
-  line(fmt::format("FOR_TILE(r, {}, c, {}) {{", length_of(row), columns()));
+  std::vector<int> by_rows, by_columns;
   std::vector<std::string> at_the_end;
+  line(fmt::format("for (int first = 0; first == 0 || first < {}; first += stage_lines) {{", length_of(row)));
+  for (const int v : values)
+    if (work(v) == Work::by_rows) line(fmt::format("TERMS(term{}, {});", v, columns()));
+  line(fmt::format("FOR_STAGE(j, line, r, first, {}) EACH_COLUMN(c, {}) {{", length_of(row), columns()));
   for (const int v : values) {
-    if (work(v) == Work::by_rows) {
-      add_rows(v, names);
+    const std::string put = fmt::format(", r, c, {}) = t{};", columns(), v);
+    if (is_late(v)) {
+      const bool is_of_rows = work(v) == Work::by_rows;
+      std::vector<int>& list = is_of_rows ? by_rows : by_columns;
+      line(fmt::format("{} = {};",
+                       is_of_rows ? fmt::format("TERM(term{}, j, c, {})", v, columns())
+                                  : fmt::format("STAGE({}, line, {})[c]", list.size(), columns()),
+                       scope_.term(sums_.at(v), letters(sums_.at(v), names))));
+      list.push_back(v);
       continue;
     }
     line(fmt::format("const double t{} = {};", v, scope_.formula(v, indices(v, names))));
-    const std::string put = fmt::format(", r, c, {}) = t{};", columns(), v);
     if (kept_.contains(v)) line("TILE(" + name(v) + put);
     if (in_place_.contains(v)) at_the_end.push_back("TILE(" + name(in_place_.at(v)) + put);
     scope_.put(v, [local = fmt::format("t{}", v)](const Indices&) { return local; });
@@ -193,77 +226,90 @@ void Step::compute_loop(const Dim& row, const std::vector<int>& values) {
   for (std::string& statement : at_the_end) line(std::move(statement));
   line("}");
   for (const int v : values) {
-    if (work(v) == Work::by_rows) {
-      add_vector(v, *column_);
-      std::string whole = fmt::format("sum{} OF(c)", v);
-      if (const Sum& sum = sums_.at(v); sum.is_dots)
-        whole = scope_.with_dot(sum, letters(sum, names), whole, fmt::format("moments{} OF(c)", v));
-      line(fmt::format("EACH(c, {}) {}[c] = {};", columns(), name(v), whole));
-      scope_.put(v, vector_place(v, name(v)));
-      is_dirty_ = true;
-      continue;
-    }
+    if (is_late(v)) continue;
     scope_.forget(v);
     if (kept_.contains(v)) scope_.put(v, matrix_place(v, name(v)));
     if (in_place_.contains(v)) scope_.put(v, matrix_place(v, name(in_place_.at(v))));
   }
-}
-
-/// The next term of a sum over rows.
-void Step::add_rows(int v, const Names& names) {
-  const Sum& sum = sums_.at(v);
-  const Letters at = letters(sum, names);
-  const std::string to = fmt::format("sum{} OF(c)", v), term = scope_.term(sum, at);
-  if (sum.is_dots)
-    line(fmt::format("add_term(moments{} OF(c), r, {});", v, term));
-  else if (sum.is_plain)
-    line(fmt::format("{0} = r == 0 ? {1} : {2};", to, term, scope_.added(sum, at, to, term)));
-  else
-    line(fmt::format("{} = {};", to, scope_.added(sum, at, to, term)));
-}
-
-/// The statements that add a row of the stage to `sum`.
-std::string Step::sum_of_stage(const Sum& sum, const Names& names) const {
-  const Letters at = letters(sum, names);
-  const std::string term = fmt::format("stage[r * ({} + 1) + c]", columns());
-  const std::string loop = fmt::format("for (int c = {}; c < {}; ++c)", sum.is_plain ? 1 : 0, columns());
-  if (!sum.is_dots) return fmt::format("{} sum = {};", loop, scope_.added(sum, at, "sum", term));
-  return fmt::format("Moments moments = {{}}; {} add_term(moments, c, {}); sum = {};", loop, term,
-                     scope_.with_dot(sum, at, "sum", "moments"));
-}
-
-/// A sum over columns: terms go through shared memory, some rows at a time. A thread a row adds them up; of a number
-/// every thread adds all.
-void Step::compute_by_columns(int v) {
-  meet();
-  const Sum& sum = sums_.at(v);
-  const bool is_number = work(v) == Work::to_number;
-  const std::vector<Dim> axes = axes_of_work(v);
-  const Dim& row = row_of(axes);
-  const Names names{{row, "(first + r)"}, {*column_, "c"}};
-  if (is_number)
-    line(fmt::format("double {} = {};", name(v), scope_.start(sum, letters(sum, {}), indices(v, {}))));
-  else
-    add_vector(v, row);
-  line(fmt::format("for (int first = 0; first < {}; first += stage_rows) {{", length_of(row)));
-  line(fmt::format("const int rows = {0} - first < stage_rows ? {0} - first : stage_rows;", length_of(row)));
-  line(fmt::format("FOR_TILE(r, rows, c, {0}) stage[r * ({0} + 1) + c] = {1};", columns(),
-                   scope_.term(sum, letters(sum, names))));
-  line("MEET;");
-  if (is_number) {
-    line(fmt::format("for (int r = 0; r < rows; ++r) {{ double sum = {0}; {1} {0} = sum; }}", name(v),
-                     sum_of_stage(sum, names)));
-    scope_.put(v, [own = name(v)](const Indices&) { return own; });
-  } else {
-    const std::string start = sum.is_plain    ? fmt::format("stage[r * ({} + 1)]", columns())
-                              : sum.start < 0 ? "0.0"
-                                              : scope_.written(sum.start, indices(sum.start, names));
-    line(fmt::format("EACH(r, rows) {{ double sum = {}; {} {}[first + r] = sum; }}", start, sum_of_stage(sum, names),
-                     name(v)));
-    scope_.put(v, vector_place(v, name(v)));
+  if (!by_rows.empty()) add_rows(row, by_rows);
+  if (!by_columns.empty()) add_columns(row, by_columns);
+  line("}");
+  if (!by_rows.empty() && by_columns.empty()) line("MEET;");
+  for (const int v : by_rows) scope_.put(v, vector_place(v, name(v))), add_reads(v);
+  for (const int v : by_columns)
+    if (work(v) == Work::by_columns) add_reads(v);
+  for (const int v : by_columns) {
+    const Sum& sum = sums_.at(v);
+    if (work(v) == Work::to_number)
+      put_number(v, fmt::format("sum = {}; for (int r = 0; r < {}; ++r) sum = {};",
+                                scope_.start(sum, letters(sum, {}), indices(v, {})), length_of(row),
+                                scope_.with_dot(sum, letters(sum, {{row, "r"}}), "sum", name(v) + "_rows[r]")));
   }
-  line("MEET; }");
-  is_dirty_ = false;
+}
+
+/// Sums over rows: a thread a column, and groups in turn, since their rows follow each other.
+void Step::add_rows(const Dim& row, const std::vector<int>& sums) {
+  const Names names{{row, "r"}, {*column_, "c"}};
+  std::string begin, rows, end;
+  for (const int v : sums) {
+    const Sum& sum = sums_.at(v);
+    const Letters at = letters(sum, names);
+    const std::string own = fmt::format("sum{}", v), term = fmt::format("TERM(term{}, j, c, {})", v, columns()),
+                      start = sum.start >= 0 ? scope_.written(sum.start, indices(sum.start, names)) : "0.0";
+    add_vector(v, *column_);
+    if (!sum.is_dots) {
+      begin += fmt::format("double {} = is_first ? {} : {}[c];\n", own, start, name(v));
+      rows += fmt::format("{} = {}{};\n", own, sum.is_plain ? fmt::format("r == 0 ? {} : ", term) : "",
+                          scope_.added(sum, at, own, term));
+      end += fmt::format("{}[c] = {};\n", name(v), own);
+      continue;
+    }
+    const std::string moments = fmt::format("moments{}", v), kept = name(v) + "_moments";
+    shared_.vectors.emplace_back(kept, "16 * " + columns());
+    begin += fmt::format("Moments {} = {{}};\nif (!is_first) {} = kept_moments({}, c, {});\n", moments, moments, kept,
+                         columns());
+    rows += fmt::format("add_term({}, r, {});\n", moments, term);
+    end += fmt::format("keep_moments({}, c, {}, {});\n{}[c] = {};\n", kept, columns(), moments, name(v),
+                       scope_.with_dot(sum, at, start, scope_.dot(sum, at, moments)));
+  }
+  line(fmt::format("IN_TURN(first, {}) EACH_COLUMN(c, {}) {{", length_of(row), columns()));
+  line(fmt::format("const bool is_first = first == 0 && group == 0;\n(void)is_first;\n{}", begin));
+  line(fmt::format("FOR_STAGE(j, line, r, first, {}) {{\n{}}}\n{}}}", length_of(row), rows, end));
+}
+
+/// Sums over columns, which have put their terms on the stage: some threads a row.
+void Step::add_columns(const Dim& row, const std::vector<int>& sums) {
+  shared_.stages = std::max(shared_.stages, static_cast<int>(sums.size()));
+  line("MEET;");
+  std::map<int, std::size_t> by;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const int v = sums[i];
+    const Sum& sum = sums_.at(v);
+    by[v] = by.contains(sum.start) ? by.at(sum.start) : i;  // who made it goes on with it
+    const Letters at = letters(sum, {{row, "r"}, {*column_, "c"}});
+    const bool is_number = work(v) == Work::to_number;
+    const std::string rows = length_of(row), to = name(v) + (is_number ? "_rows" : "");
+    shared_.vectors.emplace_back(to, rows);
+    if (!is_number) scope_.put(v, vector_place(v, to));
+    const std::string start = sum.start >= 0 ? scope_.written(sum.start, indices(sum.start, {{row, "r"}}))
+                              : sum.is_plain ? fmt::format("({} > 0 ? *at : 0.0)", columns())
+                                             : "0.0";
+    line(fmt::format("EACH_FROM({} * groups * lanes / {}, i, stage_lines * threads_a_line) {{", by.at(v), sums.size()));
+    line("const int line = i / threads_a_line, r = first + line;");
+    line(fmt::format("const double* const at = STAGE({}, line, {});", i, columns()));
+    if (sum.is_dots) {
+      const std::string dot = scope_.dot(sum, at, "moments");
+      line(fmt::format("const Moments moments = moments_of(at, {});", columns()));
+      line(
+          fmt::format("if (r < {}) {}[r] = {};\n}}", rows, to, is_number ? dot : scope_.with_dot(sum, at, start, dot)));
+      continue;
+    }
+    line(fmt::format("if (i % threads_a_line == 0 && r < {}) {{\ndouble sum = {};", rows, start));
+    line(fmt::format("for (int c = {}; c < {}; ++c) sum = {};", sum.is_plain ? 1 : 0, columns(),
+                     scope_.added(sum, at, "sum", "at[c]")));
+    line(fmt::format("{}[r] = sum;\n}}\n}}", to));
+  }
+  line("MEET;");
 }
 
 void Step::store(int v, const Place& to) {

@@ -46,7 +46,7 @@ class TextsOnGpu final : public language::TextExecutor {
           [cache](const std::string& what, std::string_view bytes) { cache->keep(what, bytes); }};
       const language::TextNews news{
           [](const std::string& program) {
-            std::cerr << text("assay: compiles ", program, " for the GPU, once, which takes some seconds\n");
+            std::cerr << text("assay: compiles ", program, " for the GPU, once, which takes about 2 s\n");
           },
           [](const std::string& why) {
             std::cerr << text("assay: the CPU draws, because the GPU has failed: ", why, '\n');
