@@ -307,9 +307,12 @@ class Packer {
  private:
   void put_floats(const std::vector<double>& list, std::size_t width) {
     put(list.size());
+    const std::size_t first = bytes_.size();
+    bytes_.resize(first + list.size() * width);
+    char* at = bytes_.data() + first;
     for (const double x : list) {
       const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
-      for (std::size_t b = sizeof(float) - width; b < sizeof(float); ++b) bytes_ += static_cast<char>(bits >> (8 * b));
+      for (std::size_t b = sizeof(float) - width; b < sizeof(float); ++b) *at++ = static_cast<char>(bits >> (8 * b));
     }
   }
 
@@ -428,13 +431,14 @@ void leave_out_what_follows(Expected& expected, bool is_sharper) {
   for (double& weight : expected.weight) weight = weight > 0 ? 1 : 0;
 }
 
-void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor) {
+void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor,
+                         int threads) {
   for (const auto& [tensor, truth] : oracle.tensors)
     if (expected.value.empty() && tensor == name) expected.value = truth.value, expected.bound = truth.bound;
-  set_reach(expected, factor);
+  set_reach(expected, factor, threads);
   for (std::size_t i = 0; i < expected.weight.size(); ++i)
     if (expected.weight[i] > 0) expected.weight[i] = 1 / expected.sigma[i];
-  if (!expected.gains.empty()) expected.gain_weight = gain_weights(expected);
+  if (!expected.gains.empty()) expected.gain_weight = gain_weights(expected, threads);
 }
 
 bool is_worth_keeping(std::size_t bytes, double seconds) {

@@ -72,17 +72,29 @@ void unpack(std::string_view bytes, Named<Format>& formats);
 /// Takes out of an expectation what the rest says, and what the oracle's answer says unless a sharper one was asked.
 void leave_out_what_follows(Expected& expected, bool is_sharper);
 /// Puts that in again; limits are multiplied by `factor`.
-void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor = 1);
+void put_in_what_follows(Expected& expected, const std::string& name, const Oracle& oracle, double factor = 1,
+                         int threads = 1);
 
 /// Whether bytes that took so many seconds of processor time are worth a file: all are up to a megabyte, and 12 MB for
 /// each second. The truth of most rooms is computed faster than that, at 20 MB a second or more.
 bool is_worth_keeping(std::size_t bytes, double seconds);
 
+/// Bytes that packing makes at least.
+inline std::size_t least_packed(const Oracle& oracle) {
+  std::size_t bytes = 0;
+  for (const auto& [name, truth] : oracle.tensors) bytes += truth.value.size() * sizeof(HiLo);
+  return bytes;
+}
+template <class T>
+std::size_t least_packed(const T&) {
+  return 0;
+}
+
 /// `compute()`, or what it was the last time; `cache` may be null.
 template <class Compute>
 auto kept_in(Cache* cache, const std::string& what, Compute&& compute) {
   decltype(compute()) value;
-  if (cache == nullptr) return value = compute();
+  if (cache == nullptr) return compute();
   if (const std::optional<std::string> bytes = cache->find(what)) {
     try {
       unpack(*bytes, value);
@@ -94,6 +106,7 @@ auto kept_in(Cache* cache, const std::string& what, Compute&& compute) {
   const std::clock_t begun = std::clock();
   value = compute();
   const double seconds = static_cast<double>(std::clock() - begun) / static_cast<double>(CLOCKS_PER_SEC);
+  if (!is_worth_keeping(least_packed(value), seconds)) return value;
   if (const std::string bytes = packed(value); is_worth_keeping(bytes.size(), seconds)) cache->keep(what, bytes);
   return value;
 }

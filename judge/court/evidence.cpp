@@ -437,16 +437,19 @@ class ModelTrial {
     for (const std::string& name : open_) question += ' ' + name;
     Named<Expected> kept = kept_in(trial_.cache, question, [&] {
       draw();
+      const std::optional<Oracle> sharp =
+          sharp_ ? std::optional(oracle_of(trial_.room, trial_.problem, 4)) : std::nullopt;
       Named<Expected> list = expect_by_model(
-          sharp_ ? oracle_of(trial_.room, trial_.problem, 4) : trial_.oracle, runs_,
-          [&](const std::string& name) { return stored_.at(name); }, trial_.false_alarms, trial_.kernel.threads);
+          sharp ? *sharp : trial_.oracle, runs_, [&](const std::string& name) { return stored_.at(name); },
+          trial_.false_alarms, trial_.kernel.threads);
       std::erase_if(list, [&](const auto& one) { return !open_.contains(one.first); });
-      for (auto& [name, expected] : list) leave_out_what_follows(expected, sharp_);
+      if (trial_.cache != nullptr)
+        for (auto& [name, expected] : list) leave_out_what_follows(expected, sharp_);
       return list;
     });
-    words::in_parallel(kept.size(), trial_.kernel.threads, [&](std::size_t i) {
-      put_in_what_follows(kept[i].second, kept[i].first, trial_.oracle, model_factor(runs_.precision).passes);
-    });
+    if (trial_.cache != nullptr)
+      for (auto& [name, expected] : kept)
+        put_in_what_follows(expected, name, trial_.oracle, model_factor(runs_.precision).passes, trial_.kernel.threads);
     return kept;
   }
 

@@ -62,7 +62,8 @@ void shorten(std::vector<double>& list, int threads) {
 
 /// The draws of one tensor, and of a number those of its terms where they add up to it.
 struct Drawn {
-  std::vector<std::vector<double>> draws, terms;
+  std::vector<std::span<const double>> draws;
+  std::vector<std::vector<double>> terms;
 
   Drawn(const ModelRuns& runs, const std::string& name, std::size_t size) {
     bool add_up = true;
@@ -70,7 +71,7 @@ struct Drawn {
       const auto found = runs.drawn[k].find(name);
       require(found != runs.drawn[k].end() && found->second.data.size() == size, name,
               ": the model does not answer it");
-      draws.push_back(found->second.data);
+      draws.emplace_back(found->second.data);
       const auto known = runs.terms[k].find(name);
       add_up = add_up && size == 1 && known != runs.terms[k].end() && is_sum(known->second, draws.back()[0]);
       if (add_up) terms.push_back(known->second);
@@ -99,7 +100,7 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& d
              .reach = {},
              .stored = stored};
   // The truth itself, and no run in doubles, is what the draws are about.
-  const ExactRun exact(nearest_doubles(truth.value), truth.value);
+  const ExactRun exact = ExactRun::at(truth.value);
   const Spread spread = spread_of(drawn.draws, exact, e.layout, stored, 1, drawn.terms, threads);
   e.sigma = spread.sigma, e.freedom = spread.freedom, e.known_reach = factor * limits.sigmas;
   shorten(e.sigma, threads), shorten(e.freedom, threads), set_reach(e, factor, threads);
@@ -107,7 +108,7 @@ Expected expected_of(const Oracle::Tensor& truth, bool head_axis, const Drawn& d
   // Where operands are as wide as sums, every element shows such a gain, and one rounding of a sum is that of a whole
   // row.
   if (sums_are_narrow(precision)) return e;
-  e.gain_weight = gain_weights(e);
+  e.gain_weight = gain_weights(e, threads);
   e.gains = expected_sums(drawn.draws, exact, {}, e.layout, e.gain_weight, spread, limits.tensor_rate,
                           JudgedSlices::all, threads);
   for (SliceSum& sum : e.gains) sum.reach *= factor;

@@ -204,7 +204,7 @@ std::optional<Expected> OtherAlgorithms::as_ours(const std::string& tensor, cons
         ours_->push_back(std::move(*summed));
   }
   const ModelFactor factor = model_factor(precision_);
-  const ExactRun truth(nearest_doubles(expected.value), expected.value);
+  const ExactRun truth = ExactRun::at(expected.value);
   // Limits of a sigma that is known: what a kernel did is no estimate.
   Spread spread{.sigma = expected.sigma, .freedom = std::vector<double>(expected.sigma.size(), HUGE_VAL)};
   std::vector<double> gains(expected.gains.size()), off(expected.value.size());

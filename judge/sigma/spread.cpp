@@ -44,7 +44,7 @@ struct Moments {
   std::vector<double> mean, variance;
 };
 
-Moments moments_of(const std::vector<std::vector<double>>& draws, int threads = 1) {
+Moments moments_of(const Runs& draws, int threads = 1) {
   const std::size_t n = draws[0].size();
   const auto count = static_cast<double>(draws.size());
   Moments m{std::vector<double>(n), std::vector<double>(n)};
@@ -181,14 +181,20 @@ void guess_nearby(const double* x, std::size_t R, std::size_t C, double* __restr
   }
 }
 
+/// The memory of ratios and their logarithms.
+struct Scratch {
+  std::vector<double> ratio, logarithm;
+};
+
 /// The pooled mean of the variances, per head; worth no more than `most`.
-Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most,
-           int threads) {
+void pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most,
+          int threads, Scratch& scratch, Prior& prior) {
   const auto R = static_cast<std::size_t>(layout.rows), C = static_cast<std::size_t>(layout.cols);
   if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
   const std::size_t N = variance.size();
-  Prior prior{std::vector<double>(N), 0, std::vector<char>(N)};
+  prior.variance.resize(N), prior.contradicted.resize(N), scratch.ratio.resize(N), scratch.logarithm.resize(N);
+  auto& [ratio, logarithm] = scratch;
   words::in_parallel(N / (R * C), threads, [&](std::size_t head) {
     const double* const own = &variance[head * R * C];
     double* const guess = &prior.variance[head * R * C];
@@ -202,10 +208,10 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
   const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
                         : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
                                                         : elements - 1;
-  std::vector<double> ratio(N), logarithm(N);
   words::for_each_in_parallel(N, threads, [&](std::size_t i) {
     // Neighbours that stand still say nothing of an element that moves.
     prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
+    ratio[i] = logarithm[i] = 0;
     if (!(prior.variance[i] > 0) || !(variance[i] > 0)) return;
     ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
     prior.contradicted[i] = std::isinf(ratio[i]);
@@ -236,7 +242,6 @@ Prior pool(const std::vector<double>& variance, const Layout& layout, Pooling po
   });
   const auto aside = std::count(prior.contradicted.begin(), prior.contradicted.end(), 1);
   prior.worth *= 1 - static_cast<double>(aside) / static_cast<double>(N);
-  return prior;
 }
 
 /// Sums of products of two draws, lower triangle.
@@ -247,8 +252,8 @@ struct Gram {
 
 /// tr(Sigma^2) of the draws' covariance after dividing every element by `scale` (0 drops it): the unbiased estimator of
 /// Bai and Saranadasa (Statistica Sinica 6, 1996, eq. 3.3).
-double squared_correlations(const std::vector<std::vector<double>>& draws, const std::vector<double>& mean,
-                            const std::vector<double>& scale, int threads) {
+double squared_correlations(const Runs& draws, const std::vector<double>& mean, const std::vector<double>& scale,
+                            int threads) {
   const std::size_t K = draws.size();
   const auto of_block = [&](std::size_t first, std::size_t last) {
     std::vector<double> sums(K * K), z(K);
@@ -270,11 +275,11 @@ double squared_correlations(const std::vector<std::vector<double>>& draws, const
   return std::max(0.0, nu * nu / ((nu + 2) * (nu - 1)) * (squares - trace * trace / nu));
 }
 
-bool all_on_grid(const std::vector<std::vector<double>>& draws, Format stored, int threads) {
+bool all_on_grid(const Runs& draws, Format stored, int threads) {
   std::atomic<bool> all = true;
   words::for_each_in_parallel(draws[0].size(), threads, [&](std::size_t i) {
     if (!all) return;
-    for (const std::vector<double>& draw : draws)
+    for (const std::span<const double> draw : draws)
       if (!representable(stored, draw[i])) all = false;
   });
   return all;
@@ -360,9 +365,9 @@ struct Blend {
     const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
     const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even.
-    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value[i];
+    const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value(i);
     // The exact run has been rounded to a double, unless it is known where it was.
-    const double rounded = exact.located.empty() ? spacing(Format::fp64, x) : 0;
+    const double rounded = exact.is_located() ? 0 : spacing(Format::fp64, x);
     const double bias = std::max(0.0, off * off - drawn / draws - rounded * rounded / 12);
     double last = 0;
     // Below the smallest normal number jitter is finer than the grid: that rounding has not been drawn either.
@@ -387,8 +392,8 @@ struct Blend {
 
 }  // namespace
 
-Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled, const std::vector<std::vector<double>>& terms, int threads) {
+Spread spread_of(const Runs& draws, const ExactRun& exact, const Layout& layout, Format stored, double doubled,
+                 const std::vector<std::vector<double>>& terms, int threads) {
   const std::size_t N = layout.size(), K = draws.size();
   require(K >= 3, "sigma needs three draws or more, got ", K);
   auto nu = static_cast<double>(K - 1);
@@ -409,11 +414,12 @@ Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& 
   std::vector<Pooling> poolings = {Pooling::separable};
   if (layout.rows > 1 && layout.cols > 1) poolings.push_back(Pooling::mean);
   if (layout.rows > 1) poolings.push_back(Pooling::nearby);
-  std::vector<Prior> priors(poolings.size());
-  words::in_parallel(priors.size(), threads, [&](std::size_t i) {
-    priors[i] = pool(m.variance, layout, poolings[i], nu, most, (threads + 2) / 3);
-  });
-  Prior& prior = *std::ranges::max_element(priors, [](const Prior& a, const Prior& b) { return a.worth < b.worth; });
+  Prior prior, other;
+  Scratch scratch;
+  for (const Pooling pooling : poolings) {
+    pool(m.variance, layout, pooling, nu, most, threads, scratch, other);
+    if (pooling == poolings.front() || prior.worth < other.worth) std::swap(prior, other);
+  }
 
   Spread spread{std::vector<double>(N), std::vector<double>(N), 0, nu + 1, std::vector<double>(N)};
   spread.doubled = doubled;

@@ -2,6 +2,7 @@
 // How far a correct kernel spreads around its own exact run: sigma per element, from draws with randomised rounding.
 // docs/judge-derivation.md derives everything here.
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,16 +25,48 @@ struct Layout {
 /// the columns, and all indices of those before it together are rows.
 Layout layout_of(const std::vector<int>& shape, bool head_axis);
 
-/// The answer of a kernel in which nothing rounds. Arrays are doubles: `located` is where it is, to more digits than
-/// `value` has; empty where that is not known.
-struct ExactRun {
-  std::vector<double> value;
-  std::vector<HiLo> located;
-  ExactRun(std::vector<double> v, std::vector<HiLo> at = {}) : value(std::move(v)), located(std::move(at)) {}
+/// Runs of a kernel, each as long as the others. They are kept elsewhere.
+class Runs {
+ public:
+  Runs(const std::vector<std::vector<double>>& runs) : list_(runs.begin(), runs.end()) {}
+  Runs(std::vector<std::span<const double>> runs) : list_(std::move(runs)) {}
 
-  double distance(double x, std::size_t i) const {
-    return located.empty() ? x - value[i] : (x - located[i].hi) - located[i].lo;
+  std::size_t size() const { return list_.size(); }
+  std::span<const double> operator[](std::size_t k) const { return list_[k]; }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+
+ private:
+  std::vector<std::span<const double>> list_;
+};
+
+/// The answer of a kernel in which nothing rounds, in doubles, and where it is to more digits, if that is known.
+class ExactRun {
+ public:
+  ExactRun(std::vector<double> value, std::vector<HiLo> located = {})
+      : value_(std::move(value)), kept_(std::move(located)), located_(kept_) {}
+  /// The truth itself, which is kept elsewhere.
+  static ExactRun at(std::span<const HiLo> truth) {
+    ExactRun exact{std::vector<double>()};
+    exact.located_ = truth;
+    return exact;
   }
+  ExactRun(ExactRun&&) = default;
+  ExactRun(const ExactRun&) = delete;
+  ExactRun& operator=(ExactRun&&) = delete;
+  ExactRun& operator=(const ExactRun&) = delete;
+  ~ExactRun() = default;
+
+  double value(std::size_t i) const { return value_.empty() ? located_[i].hi : value_[i]; }
+  bool is_located() const { return !located_.empty(); }
+  double distance(double x, std::size_t i) const {
+    return located_.empty() ? x - value_[i] : (x - located_[i].hi) - located_[i].lo;
+  }
+
+ private:
+  std::vector<double> value_;
+  std::vector<HiLo> kept_;
+  std::span<const HiLo> located_;
 };
 
 /// The spread of one tensor in the draws.
@@ -61,9 +94,8 @@ bool representable(Format format, double x);
 /// same kernel with no rounding. Elements are finally rounded to `stored`, unless the draws already lie on that grid.
 /// `doubled` is Spread::doubled: 2 of jittered rounding, 1 of draws that spread as kernels do. `terms`: of a tensor of
 /// one number, the terms of independent errors that every draw has added up, or none.
-Spread spread_of(const std::vector<std::vector<double>>& draws, const ExactRun& exact, const Layout& layout,
-                 Format stored, double doubled = 2, const std::vector<std::vector<double>>& terms = {},
-                 int threads = 1);
+Spread spread_of(const Runs& draws, const ExactRun& exact, const Layout& layout, Format stored, double doubled = 2,
+                 const std::vector<std::vector<double>>& terms = {}, int threads = 1);
 
 /// An element's distance, or its root mean square over the four rows before and after it in its column if that is
 /// larger.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "files/in_words.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -94,10 +95,18 @@ double error_at(const Expected& e, double got, std::size_t i) {
   return is_beyond_dtype(e, got, i) ? 0 : (got - e.value[i].hi) - e.value[i].lo;
 }
 
-double excess_of(const Expected& e, double got, std::size_t i) {
-  const double error = std::fabs(error_at(e, got, i)), limit = e.reach[i] * e.sigma[i] + e.bound[i];
+double excess_of_size(const Expected& e, double error, std::size_t i) {
+  const double limit = e.reach[i] * e.sigma[i] + e.bound[i];
   const double excess = limit > 0 ? error / limit : (error == 0 ? 0 : infinite);
   return std::isnan(excess) ? infinite : excess;
+}
+double excess_of(const Expected& e, double got, std::size_t i) {
+  return excess_of_size(e, std::fabs(error_at(e, got, i)), i);
+}
+
+double z_of_size(const Expected& e, double error, std::size_t i) {
+  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
+  return std::isnan(z) ? infinite : z;
 }
 
 /// The first element that is no number and ought to be one.
@@ -144,9 +153,10 @@ class Sums {
   Sums(const Expected& e, const std::vector<double>& weight, const std::vector<SliceSum>& sums)
       : e_(e), weight_(weight), sums_(sums) {
     if (sums.empty()) return;
-    for (const double w : weight) size_.push_back(std::fabs(w));
     // The oracle's bound is on top.
-    limits_ = slice_sums(e.layout, size_, e.bound), limits_.resize(sums.size());
+    limits_ = sums_of(
+        e.bound.size(), [&](std::size_t i) { return e.bound[i]; }, true),
+    limits_.resize(sums.size());
     for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += sums[s].reach * sums[s].sigma;
   }
 
@@ -154,11 +164,11 @@ class Sums {
   /// no more than that.
   std::vector<double> of_errors(const std::vector<double>& got) const {
     if (limits_.empty()) return {};
-    std::vector<double> errors(got.size()), sizes(got.size());
-    for (std::size_t i = 0; i < got.size(); ++i) errors[i] = error_at(e_, got[i], i), sizes[i] = std::fabs(errors[i]);
-    std::vector<double> sums = slice_sums(e_.layout, weight_, errors);
+    const auto error = [&](std::size_t i) { return error_at(e_, got[i], i); };
+    std::vector<double> sums = sums_of(got.size(), error);
     sums.resize(limits_.size());
-    const std::vector<double> terms = slice_sums(e_.layout, size_, sizes);
+    const std::vector<double> terms = sums_of(
+        got.size(), [&](std::size_t i) { return std::fabs(error(i)); }, true);
     const double rounding = static_cast<double>(e_.value.size() + 4) * unit_roundoff(Format::fp64);
     for (std::size_t s = 0; s < sums.size(); ++s)
       sums[s] = std::copysign(std::max(std::fabs(sums[s]) - rounding * terms[s], 0.0), sums[s]);
@@ -177,7 +187,7 @@ class Sums {
   double smallest_gain(const std::vector<double>& sums, const std::vector<double>& got) const {
     double gain = infinite;
     if (limits_.empty()) return gain;
-    const std::vector<double> sizes = slice_sums(e_.layout, weight_, got);
+    const std::vector<double> sizes = sums_of(got.size(), [&](std::size_t i) { return got[i]; });
     for (std::size_t s = 0; s < sums.size(); ++s)
       if (sizes[s] != 0)
         gain = std::min(gain, (limits_[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
@@ -186,11 +196,20 @@ class Sums {
 
   std::string name(std::size_t slice) const { return sums_[slice].slice.name(); }
 
+  /// The sums over slices of what the first `count` elements have, weighted; or by the weights' sizes.
+  template <class F>
+  std::vector<double> sums_of(std::size_t count, F&& of, bool in_size = false) const {
+    return slice_sums(e_.layout, weight_.empty() ? 0 : count, [&](std::size_t i) {
+      const double weight = in_size ? std::fabs(weight_[i]) : weight_[i];
+      return weight == 0 ? 0 : weight * of(i);
+    });
+  }
+
  private:
   const Expected& e_;
   const std::vector<double>& weight_;
   const std::vector<SliceSum>& sums_;
-  std::vector<double> size_, limits_;
+  std::vector<double> limits_;
 };
 
 /// Sums of errors in units of sigma, and of the values with a gain; and how many elements may spread.
@@ -259,15 +278,15 @@ double measure_sums(const Expected& e, const AllSums& all, const std::vector<dou
   if (const Worst sum = all.leans.worst(leans); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = all.leans.name(sum.at);
   if (const Worst sum = all.gains.worst(gains); sum.value >= 0) {
-    const double size = slice_sums(e.layout, e.gain_weight, nearest_doubles(e.value))[sum.at];
+    const double size = all.gains.sums_of(e.value.size(), [&](std::size_t i) { return e.value[i].hi; })[sum.at];
     j.worst_gain = sum.value, j.worst_gain_slice = all.gains.name(sum.at);
     j.gain = size > 0 ? gains[sum.at] / size : 0;
   }
   return std::min(all.leans.smallest_gain(leans, got), all.gains.smallest_gain(gains, got));
 }
 
-/// Sets the verdict and the reason from the measurements.
-void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
+/// Sets the verdict and the reason from the measurements; `excess`: of the worst element.
+void decide(const Expected& e, const std::vector<double>& got, const Worst& excess, Judgement& j) {
   const auto at = [&e](std::size_t i) {
     const std::string index = e.place ? e.place(i) : place(e.shape, i);
     return index.empty() ? "it" : index;  // a number of no axes has none
@@ -282,8 +301,6 @@ void decide(const Expected& e, const std::vector<double>& got, Judgement& j) {
   if (const std::optional<std::size_t> i = undecided_at(e))
     return set(Verdict::undecided,
                text(at(*i), ": the oracle may be off by ", e.bound[*i], ", more than 1% of sigma = ", e.sigma[*i]));
-  Worst excess;
-  for (std::size_t i = 0; i < got.size(); ++i) excess.see(excess_at(e, got, i), i);
   if (!(excess.value <= 1) && e.sigma[excess.at] == 0)
     return set(Verdict::fail, text(at(excess.at), " is ", got[excess.at], ", expected ", e.value[excess.at].hi,
                                    ": nothing of it is rounded, in any order"));
@@ -338,16 +355,15 @@ Limits limits_of(double rate, std::size_t tensors, std::size_t elements) {
   return {std::max(element_sigmas, sigmas), rate / 3 / static_cast<double>(tensors)};
 }
 
-std::vector<double> gain_weights(const Expected& e) {
-  std::vector<double> weights;
-  weights.reserve(e.value.size());
-  for (std::size_t i = 0; i < e.value.size(); ++i) {
+std::vector<double> gain_weights(const Expected& e, int threads) {
+  std::vector<double> weights(e.value.size());
+  words::for_each_in_parallel(weights.size(), threads, [&](std::size_t i) {
     const double value = e.value[i].hi, sigma = e.sigma[i];
     // A value that is lost beside its errors shows no gain.
     const double weight =
         std::fabs(value) > unit_roundoff(Format::fp64) * sigma && sigma > 0 ? value / sigma / sigma : 0;
-    weights.push_back(std::isfinite(weight) ? weight : 0);
-  }
+    weights[i] = std::isfinite(weight) ? weight : 0;
+  });
   return weights;
 }
 
@@ -380,9 +396,7 @@ std::size_t fitting(const std::vector<Judgement>& judgements) {
 }
 
 double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
-  const double error = std::fabs(error_at(e, got[i], i));
-  const double z = e.sigma[i] > 0 ? error / e.sigma[i] : (error <= e.bound[i] ? 0 : infinite);
-  return std::isnan(z) ? infinite : z;
+  return z_of_size(e, std::fabs(error_at(e, got[i], i)), i);
 }
 
 double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) { return excess_of(e, got[i], i); }
@@ -417,11 +431,15 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
   const std::size_t N = e.value.size();
   require(got.size() == N, "expected ", N, " elements, got ", got.size());
   require(N > 0, "a tensor without elements cannot be judged");
-  std::vector<double> numbers = got;
+  std::vector<double> replaced;
   Judgement j;
-  for (std::size_t i = 0; i < N; ++i)
-    if (is_beyond_dtype(e, got[i], i)) numbers[i] = e.value[i].hi, ++j.infinite;
-  Worst error, ulps, z;
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!is_beyond_dtype(e, got[i], i)) continue;
+    if (replaced.empty()) replaced = got;
+    replaced[i] = e.value[i].hi, ++j.infinite;
+  }
+  const std::vector<double>& numbers = replaced.empty() ? got : replaced;
+  Worst error, ulps, z, excess;
   double errors = 0, values = 0;
   for (const HiLo& value : e.value) values += value.hi * value.hi;
   const double typical = std::sqrt(values / static_cast<double>(N));
@@ -430,9 +448,10 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
     errors += x * x;
     error.see(std::fabs(x), i);
     ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
-    z.see(z_at(e, numbers, i), i);
-    const double excess = excess_at(e, numbers, i);
-    j.beyond += excess <= 1 ? 0 : 1, j.excess = std::max(j.excess, excess);
+    z.see(z_of_size(e, std::fabs(x), i), i);
+    const double of_limit = excess_of_size(e, std::fabs(x), i);
+    excess.see(of_limit, i);
+    j.beyond += of_limit <= 1 ? 0 : 1, j.excess = std::max(j.excess, of_limit);
     if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
   }
   j.relative_error = errors == 0 ? 0 : unsigned_nan(std::sqrt(errors / values));
@@ -464,7 +483,7 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
                           (!c.may_be_right || changes_truth(e, c));
     (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
-  decide(e, numbers, j);
+  decide(e, numbers, excess, j);
   return j;
 }
 

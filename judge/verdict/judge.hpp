@@ -82,7 +82,7 @@ struct Expected {
 
 /// Expected::gain_weight, of all elements that may be off: of slices that are too large by the same part, no other sum
 /// of errors shows a smaller one.
-std::vector<double> gain_weights(const Expected& expected);
+std::vector<double> gain_weights(const Expected& expected, int threads = 1);
 
 /// With limits so many times as wide: of elements, of their root mean square, and of sums over slices.
 Expected with_limits(Expected expected, double times);

@@ -10,28 +10,6 @@
 namespace assay {
 namespace {
 
-/// Where the slices of every axis begin in the list of all; the whole tensor is the first, and fine ones are the last.
-struct Offsets {
-  std::size_t head = 0, chunk = 0, column = 0, row = 0, row_of_head = 0, coarse = 0, count = 1;
-  std::array<std::size_t, slice_periods.size()> position{};
-
-  explicit Offsets(const Layout& n) {
-    const auto add = [this](std::size_t& first, int indices) {
-      if (indices < 2) return;
-      first = count, count += static_cast<std::size_t>(indices);
-    };
-    add(head, n.heads);
-    if (n.rows > slice_chunk) add(chunk, (n.rows + slice_chunk - 1) / slice_chunk);
-    if (n.rows > slice_chunk) add(position.back(), slice_chunk);
-    add(column, n.cols);
-    coarse = count;
-    for (std::size_t p = 0; p + 1 < slice_periods.size(); ++p)
-      if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
-    if (n.heads > 1) add(row, n.rows);
-    if (n.cols > 1 && n.rows > 1) add(row_of_head, n.heads * n.rows);
-  }
-};
-
 bool are_of_one_axis(const Slice& a, const Slice& b) { return a.axis == b.axis && a.of == b.of; }
 
 /// What all slices sum up to. Where all are judged, in units of what it would be if errors were independent: so sums
@@ -43,16 +21,14 @@ struct Drawn {
   std::vector<double> unit;
 };
 
-Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
-                 const std::vector<std::vector<double>>& witnesses, const Layout& layout,
-                 const std::vector<double>& weight, const Spread& spread, JudgedSlices which, int threads) {
+Drawn drawn_sums(const Runs& draws, const ExactRun& exact, const std::vector<std::vector<double>>& witnesses,
+                 const Layout& layout, const std::vector<double>& weight, const Spread& spread, JudgedSlices which,
+                 int threads) {
   Drawn in{.sums = std::vector<std::vector<double>>(draws.size()), .rest = {}, .kept = {}, .unit = {}};
   const auto sum_up = [&](const auto& of) {
-    std::vector<double> numbers(weight.size());
-    for (std::size_t i = 0; i < weight.size(); ++i) numbers[i] = of(i);
-    return slice_sums(layout, weight, numbers);
+    return slice_sums(layout, weight.size(), [&](std::size_t i) { return weight[i] == 0 ? 0 : weight[i] * of(i); });
   };
-  const auto leaning_of = [&](const std::vector<double>& run) {
+  const auto leaning_of = [&](std::span<const double> run) {
     return sum_up([&](std::size_t i) { return exact.distance(run[i], i); });
   };
   const auto variance = [&](std::size_t i) { return spread.sigma[i] * spread.sigma[i]; };
@@ -80,6 +56,22 @@ Drawn drawn_sums(const std::vector<std::vector<double>>& draws, const ExactRun& 
 
 }  // namespace
 
+SliceOffsets::SliceOffsets(const Layout& n) {
+  const auto add = [this](std::size_t& first, int indices) {
+    if (indices < 2) return;
+    first = count, count += static_cast<std::size_t>(indices);
+  };
+  add(head, n.heads);
+  if (n.rows > slice_chunk) add(chunk, (n.rows + slice_chunk - 1) / slice_chunk);
+  if (n.rows > slice_chunk) add(position.back(), slice_chunk);
+  add(column, n.cols);
+  coarse = count;
+  for (std::size_t p = 0; p + 1 < slice_periods.size(); ++p)
+    if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
+  if (n.heads > 1) add(row, n.rows);
+  if (n.cols > 1 && n.rows > 1) add(row_of_head, n.heads * n.rows);
+}
+
 std::string Slice::name() const {
   switch (axis) {
     case Axis::head:
@@ -101,7 +93,7 @@ std::string Slice::name() const {
 }
 
 std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which) {
-  const Offsets at(layout);
+  const SliceOffsets at(layout);
   std::vector<Slice> slices(at.count, {Slice::Axis::tensor, 0});
   const auto name = [&](std::size_t first, Slice::Axis axis, int indices, int of = 0) {
     for (int i = 0; first > 0 && i < indices; ++i) slices[first + static_cast<std::size_t>(i)] = {axis, i, of};
@@ -118,34 +110,7 @@ std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which) {
   return slices;
 }
 
-std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
-                               const std::vector<double>& error) {
-  const Offsets at(layout);
-  std::vector<double> sums(at.count);
-  const auto H = static_cast<std::size_t>(layout.heads), R = static_cast<std::size_t>(layout.rows),
-             C = static_cast<std::size_t>(layout.cols);
-  std::size_t i = 0;
-  for (std::size_t h = 0; h < H && i < error.size(); ++h)
-    for (std::size_t r = 0; r < R && i < error.size(); ++r) {
-      double row = 0;
-      for (std::size_t c = 0; c < C && i < error.size(); ++c, ++i) {
-        if (weight[i] == 0) continue;
-        const double x = weight[i] * error[i];
-        row += x;
-        if (at.column > 0) sums[at.column + c] += x;
-      }
-      sums[0] += row;
-      if (at.head > 0) sums[at.head + h] += row;
-      if (at.chunk > 0) sums[at.chunk + r / slice_chunk] += row;
-      for (std::size_t p = 0; p < slice_periods.size(); ++p)
-        if (at.position[p] > 0) sums[at.position[p] + r % static_cast<std::size_t>(slice_periods[p])] += row;
-      if (at.row > 0) sums[at.row + r] += row;
-      if (at.row_of_head > 0) sums[at.row_of_head + h * R + r] = row;
-    }
-  return sums;
-}
-
-std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
+std::vector<SliceSum> expected_sums(const Runs& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
                                     JudgedSlices which, int threads) {

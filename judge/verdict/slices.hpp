@@ -38,10 +38,46 @@ struct SliceSum {
   bool widened = false;  ///< sigma is what a witness leans by, here or next to it
 };
 
-/// The sums of weight * error over all slices of a tensor of that layout, in the order of slices_of. Axes along which
-/// there is one index are left out.
-std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
-                               const std::vector<double>& error);
+/// Where the slices of every axis begin in the list of all; the whole tensor is the first, and fine ones are the last.
+struct SliceOffsets {
+  std::size_t head = 0, chunk = 0, column = 0, row = 0, row_of_head = 0, coarse = 0, count = 1;
+  std::array<std::size_t, slice_periods.size()> position{};
+
+  explicit SliceOffsets(const Layout& n);
+};
+
+/// The sums of the first `count` elements' terms over all slices of a tensor of that layout, in the order of slices_of.
+/// Axes along which there is one index are left out. Elements are asked in their order: term(i).
+template <class F>
+std::vector<double> slice_sums(const Layout& layout, std::size_t count, F&& term) {
+  const SliceOffsets at(layout);
+  std::vector<double> sums(at.count);
+  const auto H = static_cast<std::size_t>(layout.heads), R = static_cast<std::size_t>(layout.rows),
+             C = static_cast<std::size_t>(layout.cols);
+  std::size_t i = 0;
+  for (std::size_t h = 0; h < H && i < count; ++h)
+    for (std::size_t r = 0; r < R && i < count; ++r) {
+      double row = 0;
+      for (std::size_t c = 0; c < C && i < count; ++c, ++i) {
+        const double x = term(i);
+        row += x;
+        if (at.column > 0) sums[at.column + c] += x;
+      }
+      sums[0] += row;
+      if (at.head > 0) sums[at.head + h] += row;
+      if (at.chunk > 0) sums[at.chunk + r / slice_chunk] += row;
+      for (std::size_t p = 0; p < slice_periods.size(); ++p)
+        if (at.position[p] > 0) sums[at.position[p] + r % static_cast<std::size_t>(slice_periods[p])] += row;
+      if (at.row > 0) sums[at.row + r] += row;
+      if (at.row_of_head > 0) sums[at.row_of_head + h * R + r] = row;
+    }
+  return sums;
+}
+/// Of weight * error, where there is a weight.
+inline std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
+                                      const std::vector<double>& error) {
+  return slice_sums(layout, error.size(), [&](std::size_t i) { return weight[i] == 0 ? 0 : weight[i] * error[i]; });
+}
 std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which = JudgedSlices::all);
 
 /// Limits from draws, as spread_of takes them, and from what it says of them: the part of sigma^2 that they do not
@@ -49,7 +85,7 @@ std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which = JudgedSl
 /// without sigma among them; `witnesses` are answers of kernels that keep the contract, which no limit rejects: along
 /// an axis in which one of their sums is beyond its limit, sigma is at least what they lean by, there and nearby. All
 /// limits together reject a correct kernel with probability `false_alarm_rate`.
-std::vector<SliceSum> expected_sums(const std::vector<std::vector<double>>& draws, const ExactRun& exact,
+std::vector<SliceSum> expected_sums(const Runs& draws, const ExactRun& exact,
                                     const std::vector<std::vector<double>>& witnesses, const Layout& layout,
                                     const std::vector<double>& weight, const Spread& spread, double false_alarm_rate,
                                     JudgedSlices which = JudgedSlices::all, int threads = 1);

@@ -1,6 +1,7 @@
 #pragma once
 // A room's answer by the engine of oracles/multiword/lla/lla.hpp, one head after another.
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/multiword/lla/lla.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -63,12 +65,14 @@ void add_found(const Binding<M, double>& binding, const typename M::template Inp
 }
 
 /// Whether every number of `x` has a bound: none has where something overflowed on the way.
-inline bool all_bounded(const BasicAnswer<WordBall>& x) {
+inline bool all_bounded(const BasicAnswer<WordBall>& x, int threads = 1) {
+  std::atomic<bool> all = true;
   for (const auto* arrays : {&x.outputs, &x.gradients})
     for (const auto& [name, array] : *arrays)
-      for (const WordBall& number : array.data)
-        if (!std::isfinite(number.word[0]) || !std::isfinite(number.radius)) return false;
-  return true;
+      words::for_each_in_parallel(array.data.size(), threads, [&all, &data = array.data](std::size_t i) {
+        if (!std::isfinite(data[i].word[0]) || !std::isfinite(data[i].radius)) all = false;
+      });
+  return all;
 }
 
 /// o of one head and, if asked for, the gradients.
@@ -95,7 +99,7 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
     if (!problem) return std::nullopt;
     add_found<M>(binding, in, head, engine_head(binding, head, *problem, gradients, how), sums, answer);
   }
-  if (!all_bounded(answer)) return std::nullopt;
+  if (!all_bounded(answer, effort.threads)) return std::nullopt;
   return answer;
 } catch (const InputError&) {
   return std::nullopt;

@@ -157,13 +157,17 @@ BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradient
 }
 
 /// Whether every bound meets the rooms' target. Only underflows' errors can stand beside zeros.
-bool meets_target(const BasicAnswer<WordBall>& answer) {
+bool meets_target(const BasicAnswer<WordBall>& answer, int threads) {
+  constexpr std::size_t block = 1 << 16;
   for (const auto* arrays : {&answer.outputs, &answer.gradients})
     for (const auto& [name, array] : *arrays) {
-      double largest = 0, radius = 0;
-      for (const WordBall& x : array.data)
-        largest = std::max(largest, std::abs(x.word[0])), radius = std::max(radius, x.radius);
-      if (radius > std::max(word_target * largest, 0x1p-500)) return false;
+      std::vector<double> largest((array.data.size() + block - 1) / block), radius(largest.size());
+      words::in_parallel(largest.size(), threads, [&, &data = array.data](std::size_t b) {
+        for (std::size_t i = b * block; i < std::min(data.size(), (b + 1) * block); ++i)
+          largest[b] = std::max(largest[b], std::abs(data[i].word[0])), radius[b] = std::max(radius[b], data[i].radius);
+      });
+      const auto most = [](const std::vector<double>& list) { return list.empty() ? 0 : std::ranges::max(list); };
+      if (most(radius) > std::max(word_target * most(largest), 0x1p-500)) return false;
     }
   return true;
 }
@@ -176,8 +180,8 @@ std::optional<BasicAnswer<WordBall>> by_slabs(const Binding<M, double>& binding,
   if (binding.extents()[Axis::seq_len] == 0 || binding.extents()[Axis::value_dim] == 0) return std::nullopt;
   for (; effort.words <= 4; ++effort.words) {
     BasicAnswer<WordBall> answer = all_heads(binding, gradients, effort);
-    if (!all_bounded(answer)) return std::nullopt;
-    if (meets_target(answer)) return answer;
+    if (!all_bounded(answer, effort.threads)) return std::nullopt;
+    if (meets_target(answer, effort.threads)) return answer;
   }
   return std::nullopt;
 } catch (const InputError&) {

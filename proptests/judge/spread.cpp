@@ -251,7 +251,8 @@ TEST(Spread, adds_the_output_rounding_only_where_there_is_one) {
   EXPECT_DOUBLE_EQ(spread_of(on_grid, {{1.00390625}}, {1, 1, 1}, Format::e4m3).sigma[0],
                    std::sqrt(variance / 2 + 0x1p-6 / 12));
   // Nor does jitter draw what subnormal numbers lose.
-  const Spread subnormal = spread_of({draws, {0x1p-9}}, {{0x1.2p-9}}, {1, 1, 1}, Format::e4m3);
+  on_grid.assign(draws, {0x1p-9});
+  const Spread subnormal = spread_of(on_grid, {{0x1.2p-9}}, {1, 1, 1}, Format::e4m3);
   EXPECT_DOUBLE_EQ(subnormal.sigma[0], std::sqrt(0x1p-24 + 0x1p-18 / 12));
 }
 
