@@ -54,7 +54,7 @@ void admit(const Plan& plan, const std::string& label, const std::string& name, 
     const bool counts = read[i] || is_setting, positive = range != nullptr && *range == Range::positive;
     if ((!counts && !positive) || is_plainly_in(range, array.data[i])) continue;
     const auto place = [&] { return assay::detail::element_text(label, array.shape, i); };
-    const auto x = assay::detail::number_at<Mp50>(array.data[i], -1, place);
+    const auto x = assay::detail::number_at<Mp50>(array.data[i], assay::detail::no_row, place);
     if (!counts && !breaks_unread(range, x)) continue;
     const bool closed = range != nullptr && *range == Range::log_decay && x < 0;  // a gate that lets nothing through
     if (!isfinite(x) && !closed)

@@ -84,12 +84,18 @@ StoredTensor store(const Array& array, const std::string& dtype) {
 Array load(const std::string& name, const StoredTensor& tensor) {
   const Dtype& d = dtype_named(tensor.dtype, name);
   Array out(tensor.shape);
+  // Of more numbers than there are codes each code is decoded once.
+  std::vector<double> known;
+  if (constexpr std::size_t byte = 256; d.size <= 2 && out.data.size() > (d.size == 2 ? byte * byte : byte))
+    for (std::size_t code = 0; code < (d.size == 2 ? byte * byte : byte); ++code)
+      known.push_back(decode(static_cast<std::uint16_t>(code), d.format));
+  const auto decoded = [&](std::uint16_t code) { return known.empty() ? decode(code, d.format) : known[code]; };
   for (std::size_t i = 0; i < out.data.size(); ++i) {
     const std::uint8_t* at = tensor.bytes.data() + i * d.size;
     out.data[i] = d.size == 8   ? take<double>(at)
                   : d.size == 4 ? static_cast<double>(take<float>(at))
-                  : d.size == 2 ? decode(take<std::uint16_t>(at), d.format)
-                                : decode(*at, d.format);
+                  : d.size == 2 ? decoded(take<std::uint16_t>(at))
+                                : decoded(*at);
   }
   return out;
 }

@@ -172,7 +172,8 @@ void follow_hint(const CaseSpec& spec, const Input& input, Domain domain, Array&
   const auto number = [&](const char* which) -> std::optional<double> {
     const auto found = input.hint.find(which);
     if (found == input.hint.end()) return std::nullopt;
-    return assay::detail::number_at<double>(found->second, -1, [&] { return text(input.name, ": hint ", which); });
+    return assay::detail::number_at<double>(found->second, assay::detail::no_row,
+                                            [&] { return text(input.name, ": hint ", which); });
   };
   const std::optional<double> low = number("low"), high = number("high");
   const Stream stream(spec.seed, input.name + ", hinted");

@@ -320,7 +320,15 @@ double spacing(Format format, double x) {
   return last > -bias ? std::bit_cast<double>(static_cast<std::uint64_t>(last + bias) << 52) : std::ldexp(1.0, last);
 }
 
-bool representable(Format format, double x) { return !std::isfinite(x) || round_to(x, format) == x; }
+bool representable(Format format, double x) {
+  const FormatInfo f = info(format);
+  constexpr int bias = 1023, digits = 52;
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const int exponent = static_cast<int>(bits >> digits & 2047) - bias;
+  const bool is_short = (bits & ((std::uint64_t{1} << (digits - f.mantissa_bits)) - 1)) == 0;
+  if (is_short && exponent >= f.min_exponent && std::fabs(x) <= f.max_finite) return true;
+  return !std::isfinite(x) || round_to(x, format) == x;
+}
 
 /// Whether draws of a sum's terms tell how alike the terms are: docs/judge-derivation.md,
 /// "Sixteen draws are few: pooling".

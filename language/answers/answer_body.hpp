@@ -1,6 +1,8 @@
 #pragma once
 // The definition of answer: included by one translation unit per scalar alone.
 #include <array>
+#include <atomic>
+#include <cmath>
 
 #include "language/answers/answer.hpp"
 #include "language/answers/by_text.hpp"
@@ -132,7 +134,8 @@ template <class S, class X>
 void require_finite(const Posed<X>& posed, const Program& program, const std::vector<Value<S>>& results, int head) {
   for (const bool with_tokens : {true, false})
     for (std::size_t r = 0; r < results.size(); ++r) {
-      if (posed.mechanism().walks_tokens(program.body->result_type(r)) != with_tokens) continue;
+      if (results[r].reals == nullptr || posed.mechanism().walks_tokens(program.body->result_type(r)) != with_tokens)
+        continue;
       walk<1>({&results[r].layout}, [&](std::size_t flat, const auto& at) {
         using std::isfinite;
         const S& x = results[r].real(at[0]);
@@ -151,38 +154,75 @@ void require_memory(const Program& program, const Sizes& sizes, std::size_t byte
 template <class S, class X>
 void add_results(const Posed<X>& posed, const std::vector<Value<S>>& results, int head, BasicAnswer<S>& answer) {
   for (std::size_t r = 0; r < results.size(); ++r) {
+    if (results[r].reals == nullptr) continue;
     const bool output = r < posed.mechanism().program.outputs.size();
     const std::vector<S>& data = results[r].reals->list;
+    const Strides& layout = results[r].layout;
+    const bool is_dense = layout.is_dense();
     std::vector<std::ptrdiff_t> where;
-    walk<1>({&results[r].layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
+    if (!is_dense) walk<1>({&layout}, [&](std::size_t, const auto& at) { where.push_back(at[0]); });
+    const auto number = [&](std::size_t i) {
+      return data[static_cast<std::size_t>(is_dense ? layout.offset + static_cast<std::ptrdiff_t>(i) : where[i])];
+    };
     go_to_head<S>(head, sums_over_heads + static_cast<std::uint32_t>(r));
     PerturbedArithmetic* const draw = draw_of<S>();
     const Place place = place_of(posed, r, head);
     if constexpr (std::is_same_v<S, Emulated>)
-      if (draw != nullptr && !output && place.blocks == 0 && where.size() == 1)
-        draw->add_term("d_" + place.name, data[static_cast<std::size_t>(where[0])].value,
-                       head % (posed.heads() / posed.groups_apart()) == 0);
+      if (draw != nullptr && !output && place.blocks == 0 && layout.count() == 1)
+        draw->add_term("d_" + place.name, number(0).value, head % (posed.heads() / posed.groups_apart()) == 0);
     add_head(
-        output ? answer.outputs : answer.gradients, place, results[r].layout,
+        output ? answer.outputs : answer.gradients, place, layout,
         [&](std::size_t i) {
-          if (draw != nullptr) draw->at_element(i);
-          return data[static_cast<std::size_t>(where[i])];
+          if (draw != nullptr && !place.first) draw->at_element(i);
+          return number(i);
         },
         [](const S& a, const S& b) { return S(a + b); });
   }
 }
 
-/// The answer of all heads' results.
+/// The answer of all heads' results, but for those that `result` has already, which have no numbers.
 template <class S, class X>
-BasicAnswer<S> put_together(const Posed<X>& posed, bool gradients, std::vector<std::vector<Value<S>>> of_head) {
+BasicAnswer<S> put_together(const Posed<X>& posed, bool gradients, std::vector<std::vector<Value<S>>> of_head,
+                            BasicAnswer<S> result = {}) {
   const Program& program = posed.mechanism().asked(gradients);
-  BasicAnswer<S> result;
   for (int head = 0; head < posed.heads(); ++head) {
     const std::vector<Value<S>> results = std::move(of_head[static_cast<std::size_t>(head)]);
     require_finite<S>(posed, program, results, head);
     add_results(posed, results, head, result);
   }
   return result;
+}
+
+/// The answer of drawn results, of each the numbers of all heads: those that follow the heads are taken as they lie.
+inline BasicAnswer<Emulated> put_together(const Posed<double>& posed, bool gradients, int threads,
+                                          std::vector<std::vector<Emulated>> drawn) {
+  const Program& program = posed.mechanism().asked(gradients);
+  const auto heads = static_cast<std::size_t>(posed.heads());
+  std::atomic<bool> all_finite = true;
+  for (const std::vector<Emulated>& numbers : drawn)
+    words::for_each_in_parallel(numbers.size(), threads, [&](std::size_t i) {
+      if (!std::isfinite(numbers[i].value)) all_finite = false;
+    });
+  BasicAnswer<Emulated> answer;
+  std::vector<std::vector<Value<Emulated>>> of_head(heads);
+  for (std::size_t r = 0; r < drawn.size(); ++r) {
+    const Strides shape = shape_of(program.body->result_type(r), posed.sizes());
+    const Place place = place_of(posed, r, 0);
+    const bool follows = all_finite && place.blocks == posed.heads();
+    if (follows) {
+      BasicArray<Emulated>& array =
+          (r < posed.mechanism().program.outputs.size() ? answer.outputs : answer.gradients)[place.name];
+      array.shape = lengths_of(shape), array.shape.insert(array.shape.begin(), place.blocks);
+      array.data = std::move(drawn[r]);
+    }
+    for (std::size_t head = 0; head < heads; ++head) {
+      const auto from = drawn[r].begin() + static_cast<std::ptrdiff_t>(follows ? 0 : shape.count() * head);
+      const auto count = static_cast<std::ptrdiff_t>(follows ? 0 : shape.count());
+      of_head[head].push_back(follows ? Value<Emulated>()
+                                      : Value<Emulated>::of(shape, std::vector<Emulated>(from, from + count)));
+    }
+  }
+  return put_together(posed, gradients, std::move(of_head), std::move(answer));
 }
 
 /// Heads on up to `threads` threads, added up in their order. What `enter`(head) returns lives while a head is
@@ -209,7 +249,7 @@ BasicAnswer<S> answer(const Posed<X>& posed, bool gradients) {
   if constexpr (std::is_same_v<S, Emulated>)
     if (const PerturbedArithmetic* const draw = PerturbedArithmetic::current()) {
       if (auto drawn = drawn_by_text(posed, gradients, *draw))
-        return detail::put_together(posed, gradients, std::move(*drawn));
+        return detail::put_together(posed, gradients, draw->threads(), std::move(*drawn));
       return detail::answer_by_heads<S>(posed, gradients, draw->threads(), [&](std::size_t head) {
         return PerturbedArithmetic(*draw, static_cast<std::uint32_t>(head));
       });

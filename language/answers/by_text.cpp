@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "oracles/multiword/parallel.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "reference/core/error.hpp"
 
@@ -26,24 +27,34 @@ double multiplications(const Program& program, const Sizes& sizes, int heads) {
   return numbers * longest * heads;
 }
 
-/// Integers and truth values as numbers, too.
-void append(const Value<Emulated>& value, std::vector<double>& to) {
-  if (value.integers != nullptr) return to.push_back(static_cast<double>(value.integer(value.layout.offset)));
-  if (value.truths != nullptr) return to.push_back(value.truth(value.layout.offset) == Truth::yes ? 1.0 : 0.0);
-  for (const Emulated& x : value.in_rows()) to.push_back(x.value);
+/// Puts a head's numbers where they belong; integers and truth values are numbers, too.
+void put(const Value<Emulated>& value, std::size_t head, std::vector<double>& to) {
+  const std::size_t first = value.layout.count() * head;
+  if (value.integers != nullptr) return void(to[first] = static_cast<double>(value.integer(value.layout.offset)));
+  if (value.truths != nullptr) return void(to[first] = value.truth(value.layout.offset) == Truth::yes ? 1.0 : 0.0);
+  std::ranges::transform(value.in_rows(), to.begin() + static_cast<std::ptrdiff_t>(first), &Emulated::value);
 }
 
-/// The inputs of all heads, as the draw has those that are not given.
-std::vector<std::vector<double>> inputs_of(const Posed<double>& posed, bool gradients,
-                                           const PerturbedArithmetic& draw) {
-  std::vector<std::vector<double>> inputs;
-  for (int head = 0; head < posed.heads(); ++head) {
+/// The inputs of all heads, as the draw has those that are not given: `made` keeps what does not lie in the problem so.
+std::vector<std::span<const double>> inputs_of(const Posed<double>& posed, bool gradients,
+                                               const PerturbedArithmetic& draw,
+                                               std::vector<std::vector<double>>& made) {
+  const Program& program = posed.mechanism().asked(gradients);
+  std::vector<std::span<const double>> inputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) inputs.push_back(posed.numbers_of_heads(i));
+  made.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].empty())
+      inputs[i] = made[i] = std::vector<double>(shape_of(program.inputs[i].type, posed.sizes()).count() *
+                                                static_cast<std::size_t>(posed.heads()));
+  if (std::ranges::all_of(made, &std::vector<double>::empty)) return inputs;
+  words::in_parallel(static_cast<std::size_t>(posed.heads()), draw.threads(), [&](std::size_t head) {
     const PerturbedArithmetic entered(draw, static_cast<std::uint32_t>(head));
-    const std::array<int, 1> heads{head};
+    const std::array<int, 1> heads{static_cast<int>(head)};
     const std::vector<Value<Emulated>> values = posed.values<Emulated>(heads, gradients);
-    inputs.resize(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) append(values[i], inputs[i]);
-  }
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!made[i].empty()) put(values[i], head, made[i]);
+  });
   return inputs;
 }
 
@@ -59,32 +70,22 @@ std::optional<Emitted> text_of(const Program& program) {
 
 void draw_by_text(TextExecutor* executor) { current = executor; }
 
-std::optional<std::vector<std::vector<Value<Emulated>>>> drawn_by_text(const Posed<double>& posed, bool gradients,
-                                                                       const PerturbedArithmetic& draw) {
+std::optional<std::vector<std::vector<Emulated>>> drawn_by_text(const Posed<double>& posed, bool gradients,
+                                                                const PerturbedArithmetic& draw) {
   TextExecutor* const by = current;
   const Program& program = posed.mechanism().asked(gradients);
-  const auto heads = static_cast<std::size_t>(posed.heads());
   if (by == nullptr || draw.states() != PerturbedArithmetic::States::wide ||
       !by->is_worth(multiplications(program, posed.sizes(), posed.heads())))
     return std::nullopt;
   const std::optional<Emitted> text = text_of(program);
   if (!text) return std::nullopt;
-  TextRun run{posed.sizes(), posed.heads(), draw.numbers(), inputs_of(posed, gradients, draw), {}};
-  std::vector<Strides> shapes;
-  for (std::size_t r = 0; r < program.outputs.size(); ++r) {
-    shapes.push_back(shape_of(program.body->result_type(r), posed.sizes()));
-    run.outputs.emplace_back(shapes.back().count() * heads);
-  }
+  std::vector<std::vector<double>> made;
+  TextRun run{posed.sizes(), posed.heads(), draw.numbers(), inputs_of(posed, gradients, draw, made), {}};
+  for (std::size_t r = 0; r < program.outputs.size(); ++r)
+    run.outputs.emplace_back(shape_of(program.body->result_type(r), posed.sizes()).count() *
+                             static_cast<std::size_t>(posed.heads()));
   if (!by->run(*text, run)) return std::nullopt;
-  std::vector<std::vector<Value<Emulated>>> results(heads);
-  for (std::size_t head = 0; head < heads; ++head)
-    for (std::size_t r = 0; r < shapes.size(); ++r) {
-      const std::size_t n = shapes[r].count();
-      const auto from = run.outputs[r].begin() + static_cast<std::ptrdiff_t>(n * head);
-      results[head].push_back(
-          Value<Emulated>::of(shapes[r], std::vector<Emulated>(from, from + static_cast<std::ptrdiff_t>(n))));
-    }
-  return results;
+  return std::move(run.outputs);
 }
 
 }  // namespace assay::language

@@ -2,6 +2,7 @@
 // Draws of the model by a program's text (language/emit), all heads at once: on a device, or wherever an executor runs
 // it.
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct TextRun {
   const Sizes& sizes;
   int heads = 1;
   PerturbedArithmetic::Numbers draw;
-  std::vector<std::vector<double>> inputs;
-  std::vector<std::vector<double>> outputs;  ///< as large as they are to be
+  std::vector<std::span<const double>> inputs;
+  std::vector<std::vector<Emulated>> outputs;  ///< as large as they are to be
 };
 
 /// Compiles texts of draws and runs them. Called by several threads.
@@ -44,8 +45,9 @@ class TextExecutor {
 /// at first. It outlives them.
 void draw_by_text(TextExecutor* executor);
 
-/// The program's results of every head, to the bit as the evaluator draws them; nothing where the evaluator has to.
-std::optional<std::vector<std::vector<Value<Emulated>>>> drawn_by_text(const Posed<double>& posed, bool gradients,
-                                                                       const PerturbedArithmetic& draw);
+/// The program's results, to the bit as the evaluator draws them, of each the numbers of all heads; nothing where the
+/// evaluator has to.
+std::optional<std::vector<std::vector<Emulated>>> drawn_by_text(const Posed<double>& posed, bool gradients,
+                                                                const PerturbedArithmetic& draw);
 
 }  // namespace assay::language

@@ -135,7 +135,7 @@ typename Posed<X>::Given Posed<X>::parameter(const Input& input, const Param& va
     if constexpr (std::is_same_v<X, std::string>)
       given.number = {{}, {spelled}};
     else
-      given.number = {{}, {assay::detail::number_at<X>(spelled, -1, [&] { return label; })}};
+      given.number = {{}, {assay::detail::number_at<X>(spelled, assay::detail::no_row, [&] { return label; })}};
   }
   return given;
 }
@@ -202,7 +202,7 @@ void Posed<X>::admit_numbers(const std::string& label, const Type& type, std::st
         inner *= static_cast<std::size_t>(a.shape[r]);
       return by_token ? static_cast<int>(i / inner % static_cast<std::size_t>(sizes_.at(type.axes[0].name))) : -1;
     };
-    const E x = assay::detail::number_at<E>(a.data[i], -1, place);
+    const E x = assay::detail::number_at<E>(a.data[i], assay::detail::no_row, place);
     if (!isfinite(x)) {
       if (domain == "log_decay" && x < 0) continue;
       throw Refusal(Status::nonfinite, row(), place() + ": not a finite number");

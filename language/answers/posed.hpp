@@ -47,6 +47,14 @@ class Posed {
   /// The block of a head in input i.
   int block_of(std::size_t i, int head) const { return head * blocks_of(i) / heads_; }
 
+  /// The numbers of input i, of the cotangents behind them, as the problem has them of all heads, one after the other;
+  /// nothing where it has not.
+  std::span<const X> numbers_of_heads(std::size_t i) const {
+    const Given& given = i < given_.size() ? given_[i] : cotangents_[i - given_.size()];
+    const bool follows = given.array != nullptr && given.blocks == (head_axis_ ? heads_ : 0);
+    return follows ? std::span<const X>(given.array->data) : std::span<const X>();
+  }
+
   /// The values of all inputs, and with `cotangents` of those too, for a head; of a pack, for a head in every lane.
   template <class S>
   std::vector<Value<S>> values(std::span<const int> heads, bool cotangents) const;

@@ -9,9 +9,11 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "language/device/driver.hpp"
+#include "oracles/scalars/emulated.hpp"
 
 namespace assay::language {
 namespace {
@@ -295,10 +297,12 @@ class CudaTexts final : public TextExecutor {
     const auto [compiled, of_block] = prepared(text, run, launch);
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
     std::size_t bytes = padded(work);
-    for (const auto* arrays : {&run.inputs, &run.outputs}) {
-      bytes += padded(arrays->size() * sizeof(Address));
-      for (const std::vector<double>& array : *arrays) bytes += padded(array.size() * sizeof(double));
-    }
+    const auto add = [&bytes](const auto& arrays) {
+      bytes += padded(arrays.size() * sizeof(Address));
+      for (const auto& array : arrays) bytes += padded(array.size() * sizeof(double));
+    };
+    static_assert(sizeof(Emulated) == sizeof(double) && std::is_trivially_copyable_v<Emulated>);
+    add(run.inputs), add(run.outputs);
     if (!budget_.ever_has(bytes)) return false;
     const Stream stream(gpu_);
     Memory memory(gpu_, budget_, bytes, stream);
@@ -322,9 +326,10 @@ class CudaTexts final : public TextExecutor {
   void put(Address to, const void* from, std::size_t bytes, const Stream& stream) const {
     if (bytes > 0) gpu_.must(gpu_.driver().to_device(to, from, bytes, stream.get()));
   }
-  static std::vector<Address> places(Memory& memory, const std::vector<std::vector<double>>& arrays) {
+  template <class Arrays>
+  static std::vector<Address> places(Memory& memory, const Arrays& arrays) {
     std::vector<Address> places;
-    for (const std::vector<double>& array : arrays) places.push_back(memory.take(array.size() * sizeof(double)));
+    for (const auto& array : arrays) places.push_back(memory.take(array.size() * sizeof(double)));
     return places;
   }
   /// The addresses themselves, where the GPU finds them.

@@ -71,13 +71,16 @@ inline int row_of(const Field& field, const std::vector<int>& shape, std::size_t
   return static_cast<int>(flat / inner % static_cast<std::size_t>(shape[lead]));
 }
 
-/// `text` as S; Refusal (DOMAIN) with the place in front if it is not a number.
-template <class S, class X, class Place>
-S number_at(const X& x, int row, Place&& place) {
+/// Of numbers that belong to no token.
+inline constexpr auto no_row = [] { return -1; };
+
+/// `text` as S; Refusal (DOMAIN) of its row, with the place in front, if it is not a number.
+template <class S, class X, class Row, class Place>
+S number_at(const X& x, Row&& row, Place&& place) {
   try {
     return number<S>(x);
   } catch (const InputError& e) {
-    throw Refusal(Status::domain, row, place() + ": " + e.what());
+    throw Refusal(Status::domain, row(), place() + ": " + e.what());
   }
 }
 
@@ -225,7 +228,7 @@ class Binding {
       numbers_[std::string(f.name)] = {{}, {digits}};
     else
       numbers_[std::string(f.name)] = {
-          {}, {detail::number_at<X>(digits, -1, [&] { return "params." + std::string(f.name); })}};
+          {}, {detail::number_at<X>(digits, detail::no_row, [&] { return "params." + std::string(f.name); })}};
   }
 
   /// One number may stand for all heads.
@@ -299,7 +302,7 @@ class Binding {
     using E = detail::Exact<X>;
     const std::size_t lead = has_head_axis(f, a) ? 1 : 0;
     for (std::size_t i = 0; i < a.data.size(); ++i) {
-      const int row = detail::row_of(f, a.shape, lead, i);
+      const auto row = [&] { return detail::row_of(f, a.shape, lead, i); };
       const auto place = [&] { return detail::element_text(text(where, f.name), a.shape, i); };
       const E x = detail::number_at<E>(a.data[i], row, place);
       if (isfinite(x)) {
@@ -307,12 +310,12 @@ class Binding {
         if constexpr (std::is_same_v<X, std::string>) {
           static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
           if (x != 0 && (abs(x) > huge || abs(x) < tiny))
-            throw Refusal(Status::domain, row, place() + ": expected a magnitude between 1e-1000 and 1e1000");
+            throw Refusal(Status::domain, row(), place() + ": expected a magnitude between 1e-1000 and 1e1000");
         }
         if (f.domain == Domain::log_decay && x > 0)
-          throw Refusal(Status::domain, row, place() + ": a log decay must be <= 0");
+          throw Refusal(Status::domain, row(), place() + ": a log decay must be <= 0");
       } else if (f.domain != Domain::bandwidth && !f.room_judges && !(f.domain == Domain::log_decay && x < 0)) {
-        throw Refusal(Status::nonfinite, row, place() + ": not a finite number");
+        throw Refusal(Status::nonfinite, row(), place() + ": not a finite number");
       }
     }
   }

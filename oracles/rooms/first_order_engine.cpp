@@ -163,8 +163,10 @@ bool meets_target(const BasicAnswer<WordBall>& answer, int threads) {
     for (const auto& [name, array] : *arrays) {
       std::vector<double> largest((array.data.size() + block - 1) / block), radius(largest.size());
       words::in_parallel(largest.size(), threads, [&, &data = array.data](std::size_t b) {
+        double most = 0, widest = 0;  // of its own, or threads wait for each other's cache lines
         for (std::size_t i = b * block; i < std::min(data.size(), (b + 1) * block); ++i)
-          largest[b] = std::max(largest[b], std::abs(data[i].word[0])), radius[b] = std::max(radius[b], data[i].radius);
+          most = std::max(most, std::abs(data[i].word[0])), widest = std::max(widest, data[i].radius);
+        largest[b] = most, radius[b] = widest;
       });
       const auto most = [](const std::vector<double>& list) { return list.empty() ? 0 : std::ranges::max(list); };
       if (most(radius) > std::max(word_target * most(largest), 0x1p-500)) return false;
