@@ -62,14 +62,20 @@ Moments moments_of(const Runs& draws, int threads = 1) {
   return m;
 }
 
+/// What a guess says of an element. It says nothing of one whose own draws contradict it, nor where it is zero.
+enum class Word : unsigned char { of_it, contradicted, none };
+
 /// A guess at each element's variance from its neighbours', and how much the guess is worth.
 struct Prior {
   std::vector<double> variance;
   double freedom = 0;
-  std::vector<char> contradicted = {};  ///< elements of which it says nothing: their own draws contradict it
-  double worth = 0;                     ///< freedom to all elements, if they moved independently
+  std::vector<Word> says = {};
+  double worth = 0;   ///< freedom to all elements, if they moved independently
+  double factor = 1;  ///< what the guess is off by
 
-  bool says_of(std::size_t i) const { return variance[i] > 0 && contradicted[i] == 0; }
+  /// The guess for an element whose draws have that variance: one that stood still in all of them may move as far as
+  /// any of its neighbours did.
+  double of(std::size_t i, double own) const { return variance[i] * (own > 0 && says[i] == Word::of_it ? factor : 1); }
 };
 
 enum class Pooling {
@@ -97,44 +103,36 @@ double inverse_trigamma(double y) {
 /// "Sixteen draws are few: pooling".
 class Ratios {
  public:
-  /// Those of the elements that the guess says something of.
-  Ratios(double nu, const Prior& guess, const std::vector<double>& ratio, const std::vector<double>& logarithm,
-         int threads)
-      : nu_(nu), of_(sum_of_blocks(ratio.size(), threads, [&](std::size_t first, std::size_t last) {
-          Sums sums;
-          for (std::size_t i = first; i < last; ++i) {
-            if (!guess.says_of(i)) continue;
-            ++sums.count, sums.largest = std::max(sums.largest, ratio[i]);
-            if (ratio[i] > 0) ++sums.moved, sums.sum += logarithm[i], sums.squares += logarithm[i] * logarithm[i];
-          }
-          return sums;
-        })) {
-    // In units of the largest, or squares overflow.
-    scaled_ = sum_of_blocks(ratio.size(), threads, [&](std::size_t first, std::size_t last) {
-      Scaled sums;
-      for (std::size_t i = first; i < last; ++i) {
-        if (!guess.says_of(i)) continue;
-        const double x = ratio[i] / of_.largest;
-        sums.sum += x, sums.squares += x * x;
-      }
-      return sums;
-    });
-  }
+  struct Sums {
+    std::size_t set_aside = 0;  ///< elements of which the guess says nothing any more
+    double count = 0, moved = 0, logarithms = 0, squared_logarithms = 0, ratios = 0, squares = 0;
+    void operator+=(const Sums& more) {
+      set_aside += more.set_aside, count += more.count, moved += more.moved;
+      logarithms += more.logarithms, squared_logarithms += more.squared_logarithms;
+      ratios += more.ratios, squares += more.squares;
+    }
+    /// In units in which no square overflows.
+    void add(double ratio, double logarithm) {
+      ++count, ratios += ratio, squares += ratio * ratio;
+      if (ratio > 0) ++moved, logarithms += logarithm, squared_logarithms += logarithm * logarithm;
+    }
+  };
+  Ratios(double nu, const Sums& of) : nu_(nu), of_(of) {}
 
   double freedom() const { return std::min(by_moments(), by_logarithms()); }
 
   double factor(double d) const {
     return of_.moved == 0
                ? 1
-               : tile::ex2((of_.sum / of_.moved - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
+               : tile::ex2((of_.logarithms / of_.moved - mean_logarithm(nu_) + mean_logarithm(d)) / std::numbers::ln2);
   }
 
  private:
   /// By the squared coefficient of variation of F, 2 (nu + d - 2) / (nu (d - 4)): it sees variances far above their
   /// guess.
   double by_moments() const {
-    if (!(of_.largest > 0)) return infinite;
-    const double excess = nu_ * (scaled_.squares * of_.count / (scaled_.sum * scaled_.sum) - 1);
+    if (!(of_.ratios > 0)) return infinite;
+    const double excess = nu_ * (of_.squares * of_.count / (of_.ratios * of_.ratios) - 1);
     return excess > 2 ? (4 * excess + 2 * nu_ - 4) / (excess - 2) : infinite;
   }
 
@@ -142,8 +140,8 @@ class Ratios {
   /// Zeros have none and are left out.
   double by_logarithms() const {
     if (of_.moved < 3) return infinite;
-    const double excess =
-        (of_.squares - of_.sum * of_.sum / of_.moved) / (of_.moved - 1) - boost::math::trigamma(nu_ / 2, InDoubles());
+    const double excess = (of_.squared_logarithms - of_.logarithms * of_.logarithms / of_.moved) / (of_.moved - 1) -
+                          boost::math::trigamma(nu_ / 2, InDoubles());
     return excess > 0 ? 2 * inverse_trigamma(excess) : infinite;
   }
 
@@ -152,21 +150,8 @@ class Ratios {
     return std::isinf(d) ? 0 : boost::math::digamma(d / 2, InDoubles()) - tile::lg2(d / 2) * std::numbers::ln2;
   }
 
-  struct Sums {
-    double count = 0, moved = 0, largest = 0, sum = 0, squares = 0;
-    void operator+=(const Sums& more) {
-      count += more.count, moved += more.moved, largest = std::max(largest, more.largest);
-      sum += more.sum, squares += more.squares;
-    }
-  };
-  struct Scaled {
-    double sum = 0, squares = 0;
-    void operator+=(const Scaled& more) { sum += more.sum, squares += more.squares; }
-  };
-
   double nu_;
   Sums of_;
-  Scaled scaled_;
 };
 
 /// The mean of the four rows before and after it, in the same column.
@@ -186,6 +171,27 @@ struct Scratch {
   std::vector<double> ratio, logarithm;
 };
 
+/// Sample variances in units of the guess, and their logarithms; the power of two above all of them.
+double take_ratios(const std::vector<double>& variance, int threads, Scratch& scratch, Prior& prior) {
+  struct Largest {
+    double value = 0;
+    void operator+=(const Largest& other) { value = std::max(value, other.value); }
+  };
+  const Largest largest = sum_of_blocks(variance.size(), threads, [&](std::size_t first, std::size_t last) {
+    Largest of_block;
+    for (std::size_t i = first; i < last; ++i) {
+      const double guess = prior.variance[i], ratio = guess > 0 && variance[i] > 0 ? variance[i] / guess : 0;
+      scratch.ratio[i] = ratio, scratch.logarithm[i] = ratio > 0 ? tile::lg2(ratio) * std::numbers::ln2 : 0;
+      // Neighbours that stand still say nothing of an element that moves.
+      const bool contradicts = std::isinf(ratio) || (guess == 0 && variance[i] > 0);
+      prior.says[i] = contradicts ? Word::contradicted : guess > 0 ? Word::of_it : Word::none;
+      if (!contradicts) of_block.value = std::max(of_block.value, ratio);
+    }
+    return of_block;
+  });
+  return largest.value > 0 ? std::ldexp(1.0, std::ilogb(largest.value) + 1) : 1;
+}
+
 /// The pooled mean of the variances, per head; worth no more than `most`.
 void pool(const std::vector<double>& variance, const Layout& layout, Pooling pooling, double nu, double most,
           int threads, Scratch& scratch, Prior& prior) {
@@ -193,8 +199,7 @@ void pool(const std::vector<double>& variance, const Layout& layout, Pooling poo
   if (pooling == Pooling::separable && (R == 1 || C == 1)) pooling = Pooling::mean;
   if (pooling == Pooling::nearby && R == 1) pooling = Pooling::mean;
   const std::size_t N = variance.size();
-  prior.variance.resize(N), prior.contradicted.resize(N), scratch.ratio.resize(N), scratch.logarithm.resize(N);
-  auto& [ratio, logarithm] = scratch;
+  prior.variance.resize(N), prior.says.resize(N), scratch.ratio.resize(N), scratch.logarithm.resize(N);
   words::in_parallel(N / (R * C), threads, [&](std::size_t head) {
     const double* const own = &variance[head * R * C];
     double* const guess = &prior.variance[head * R * C];
@@ -208,39 +213,33 @@ void pool(const std::vector<double>& variance, const Layout& layout, Pooling poo
   const double others = pooling == Pooling::nearby      ? std::min<double>(2 * window, static_cast<double>(R - 1))
                         : pooling == Pooling::separable ? elements / static_cast<double>(R + C - 1) - 1
                                                         : elements - 1;
-  words::for_each_in_parallel(N, threads, [&](std::size_t i) {
-    // Neighbours that stand still say nothing of an element that moves.
-    prior.contradicted[i] = prior.variance[i] == 0 && variance[i] > 0;
-    ratio[i] = logarithm[i] = 0;
-    if (!(prior.variance[i] > 0) || !(variance[i] > 0)) return;
-    ratio[i] = variance[i] / prior.variance[i], logarithm[i] = tile::lg2(ratio[i]) * std::numbers::ln2;
-    prior.contradicted[i] = std::isinf(ratio[i]);
-  });
-  double factor = 1;
-  for (std::size_t more = 1; more > 0;) {
-    const Ratios kept(nu, prior, ratio, logarithm, threads);
+  const double unit = take_ratios(variance, threads, scratch, prior);
+  double least = 0, largest = infinite;
+  for (bool is_first = true;; is_first = false) {
+    const Ratios::Sums sums = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+      Ratios::Sums of_block;
+      for (std::size_t i = first; i < last; ++i) {
+        if (prior.says[i] != Word::of_it) continue;
+        const double ratio = scratch.ratio[i];
+        if (ratio == 0 || (ratio >= least && ratio <= largest))
+          of_block.add(ratio / unit, scratch.logarithm[i]);
+        else
+          prior.says[i] = Word::contradicted, ++of_block.set_aside;
+      }
+      return of_block;
+    });
+    if (!is_first && sums.set_aside == 0) break;
+    const Ratios kept(nu, sums);
     const double scatter = kept.freedom();
-    factor = kept.factor(scatter);
+    prior.factor = kept.factor(scatter);
     prior.worth = std::min(scatter, nu * others), prior.freedom = std::min(prior.worth, most);
     if (!(prior.freedom > 0)) break;
     // Elements whose like the model shows only once in five hundred are set aside.
     constexpr double tail = 1e-3;
     const boost::math::fisher_f_distribution<double, InDoubles> model(nu, prior.freedom);
-    const double least = factor * quantile(model, tail), largest = factor * quantile(complement(model, tail));
-    more = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
-      std::size_t found = 0;
-      for (std::size_t i = first; i < last; ++i) {
-        if (!(ratio[i] > 0) || prior.contradicted[i] != 0 || (ratio[i] >= least && ratio[i] <= largest)) continue;
-        prior.contradicted[i] = 1, ++found;
-      }
-      return found;
-    });
+    least = prior.factor * quantile(model, tail), largest = prior.factor * quantile(complement(model, tail));
   }
-  // An element that stood still in all draws may move as far as any of its neighbours did.
-  words::for_each_in_parallel(N, threads, [&](std::size_t i) {
-    if (ratio[i] > 0 && prior.contradicted[i] == 0) prior.variance[i] *= factor;
-  });
-  const auto aside = std::count(prior.contradicted.begin(), prior.contradicted.end(), 1);
+  const auto aside = std::count(prior.says.begin(), prior.says.end(), Word::contradicted);
   prior.worth *= 1 - static_cast<double>(aside) / static_cast<double>(N);
 }
 
@@ -368,10 +367,11 @@ struct Blend {
 
   /// sigma^2 of element i, which `spread` gets.
   double element(std::size_t i, Spread& spread, Weights& weights) const {
-    const bool alone = prior.contradicted[i] != 0;
+    const bool alone = prior.says[i] == Word::contradicted;
     // An element that stood still in all draws is none of the model's: its guess counts where it has a mean.
     const double weight = m.variance[i] > 0 ? prior.freedom : std::max(0.0, prior.freedom - 2);
-    const double drawn = alone ? m.variance[i] : (weight * prior.variance[i] + nu * m.variance[i]) / (weight + nu);
+    const double drawn =
+        alone ? m.variance[i] : (weight * prior.of(i, m.variance[i]) + nu * m.variance[i]) / (weight + nu);
     // Jittered rounding has twice the variance of nearest_even.
     const double inner = drawn / doubled, off = exact.distance(m.mean[i], i), x = exact.value(i);
     // The exact run has been rounded to a double, unless it is known where it was.
