@@ -115,9 +115,18 @@ FileLayout FileLayout::of_file(const RoomFacts::Ranked& ranked, const std::vecto
 Array FileLayout::reordered(Array array, const std::vector<int>& shape, bool is_to_file) const {
   if (tokens_ != 1 && heads_ != 1) {
     std::vector<double> moved(array.data.size());
-    each([&](std::size_t in_file, std::size_t in_problem) {
-      moved[is_to_file ? in_file : in_problem] = array.data[is_to_file ? in_problem : in_file];
-    });
+    std::size_t in_file = 0;
+    for (int b = 0; b < batch_; ++b)
+      for (int t = 0; t < tokens_; ++t)
+        for (int h = 0; h < heads_; ++h, in_file += inner_) {
+          const std::size_t in_problem =
+              ((static_cast<std::size_t>(b) * static_cast<std::size_t>(heads_) + static_cast<std::size_t>(h)) *
+                   static_cast<std::size_t>(tokens_) +
+               static_cast<std::size_t>(t)) *
+              inner_;
+          std::copy_n(array.data.begin() + static_cast<std::ptrdiff_t>(is_to_file ? in_problem : in_file), inner_,
+                      moved.begin() + static_cast<std::ptrdiff_t>(is_to_file ? in_file : in_problem));
+        }
     array.data = std::move(moved);
   }
   array.shape = shape;
