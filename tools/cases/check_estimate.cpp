@@ -87,7 +87,7 @@ std::string costs_page() {
 # What a check costs
 
 `assay check` with gradients, an empty cache and two cores, by shape B,T,H,d, and what the memory of the last shape is; `--sample 1` of it, one head of 16, is the column after. Worked out from measurements at 128 and 1024 tokens (of rooms that solve, 512) and d = 64 and 128. At 200, 512 and 2048 tokens of 2 heads of 64 the estimate was 0.69 to 1.30 times what softmax attention, Parallax, gated DeltaNet and KDA took (`assay-lab bench check`).
-A twelfth of a check is one core's alone. On 16 cores `gated_deltanet` took 28 s at 1,4096,16,128, and all processors 230 s; `softmax_attention` took 60 s and 650 s (`assay-lab bench check --threads 16`).
+A twelfth of a check is one core's alone. On 16 cores `gated_deltanet` took 19 s at 1,4096,16,128, and all processors 210 s, or 8 s with an H200; `softmax_attention` took 60 s and 650 s (`assay-lab bench check --threads 16`).
 Four draws of the model decide most checks; a gradient of a single number (`d_bandwidth`) may ask for 8, 16 or 64, and they take as many times as long. So may a kernel whose errors are near their limits: the table is of answers that are rounded once, and torch's attention in bf16,
 0.37 of the allowed error off at 1,1024,4,64, asked for 8 draws of its gradients, and the check took 1.7 times as long. Where a contract decides (`--contract`, `--tile`), a check takes 12 to 16 times as long: of softmax attention 10.6 s of processor for 0.7 at 1,512,2,64, of gated DeltaNet 5.3 for 0.4,
 of Parallax 17 for 1.0, of GLA 4.6 for 0.4, and of Mesa 24 for 1.7 (`assay check --no-cache --quick`). A check that is repeated takes a tenth: truth and sigma are kept ([check.md](check.md#what-is-kept)). Before it starts, `check` says what it will take, if
