@@ -1,7 +1,6 @@
 #include "judge/sigma/spread.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/special_functions/digamma.hpp>
@@ -16,7 +15,7 @@
 #include <utility>
 
 #include "kernels/core/tile.hpp"
-#include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/parallel_sums.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -24,17 +23,6 @@ namespace assay {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-/// Adds up `of`(first, last) of blocks of neighbours in their order: the same bits on any number of threads.
-template <class F>
-auto sum_of_blocks(std::size_t count, int threads, F&& of) {
-  constexpr std::size_t block = 1 << 16;
-  std::vector<decltype(of(0, 0))> parts(std::max<std::size_t>(1, (count + block - 1) / block));
-  words::in_parallel(parts.size(), threads,
-                     [&](std::size_t b) { parts[b] = of(b * block, std::min(count, (b + 1) * block)); });
-  for (std::size_t b = 1; b < parts.size(); ++b) parts[0] += parts[b];
-  return parts[0];
-}
 
 /// Statistics of statistics need no long doubles.
 using InDoubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
@@ -177,7 +165,7 @@ double take_ratios(const std::vector<double>& variance, int threads, Scratch& sc
     double value = 0;
     void operator+=(const Largest& other) { value = std::max(value, other.value); }
   };
-  const Largest largest = sum_of_blocks(variance.size(), threads, [&](std::size_t first, std::size_t last) {
+  const Largest largest = words::sum_of_blocks(variance.size(), threads, [&](std::size_t first, std::size_t last) {
     Largest of_block;
     for (std::size_t i = first; i < last; ++i) {
       const double guess = prior.variance[i], ratio = guess > 0 && variance[i] > 0 ? variance[i] / guess : 0;
@@ -216,7 +204,7 @@ void pool(const std::vector<double>& variance, const Layout& layout, Pooling poo
   const double unit = take_ratios(variance, threads, scratch, prior);
   double least = 0, largest = infinite;
   for (bool is_first = true;; is_first = false) {
-    const Ratios::Sums sums = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    const Ratios::Sums sums = words::sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
       Ratios::Sums of_block;
       for (std::size_t i = first; i < last; ++i) {
         if (prior.says[i] != Word::of_it) continue;
@@ -264,7 +252,7 @@ double squared_correlations(const Runs& draws, const std::vector<double>& mean, 
     }
     return Gram{std::move(sums)};
   };
-  const std::vector<double> gram = sum_of_blocks(mean.size(), threads, of_block).sums;
+  const std::vector<double> gram = words::sum_of_blocks(mean.size(), threads, of_block).sums;
   const auto nu = static_cast<double>(K - 1);
   double trace = 0, squares = 0;
   for (std::size_t k = 0; k < K; ++k) {
@@ -275,13 +263,9 @@ double squared_correlations(const Runs& draws, const std::vector<double>& mean, 
 }
 
 bool all_on_grid(const Runs& draws, Format stored, int threads) {
-  std::atomic<bool> all = true;
-  words::for_each_in_parallel(draws[0].size(), threads, [&](std::size_t i) {
-    if (!all) return;
-    for (const std::span<const double> draw : draws)
-      if (!representable(stored, draw[i])) all = false;
+  return words::all_in_parallel(draws[0].size(), threads, [&](std::size_t i) {
+    return std::ranges::all_of(draws, [&](std::span<const double> draw) { return representable(stored, draw[i]); });
   });
-  return all;
 }
 
 }  // namespace
@@ -410,7 +394,7 @@ Spread spread_of(const Runs& draws, const ExactRun& exact, const Layout& layout,
 
   // Neighbours that always move together are one witness, not many.
   std::vector<double> scale(N);
-  const auto varying = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+  const auto varying = words::sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
     double count = 0;
     for (std::size_t i = first; i < last; ++i) scale[i] = std::sqrt(m.variance[i]), count += scale[i] > 0 ? 1 : 0;
     return count;
@@ -433,7 +417,7 @@ Spread spread_of(const Runs& draws, const ExactRun& exact, const Layout& layout,
   spread.doubled = doubled;
   const bool rounds = !all_on_grid(draws, stored, threads);
   const Blend blend{m, prior, exact, stored, doubled, nu, static_cast<double>(K), rounds};
-  const Weights weights = sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+  const Weights weights = words::sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
     Weights sums;
     for (std::size_t i = first; i < last; ++i) scale[i] = std::sqrt(doubled * blend.element(i, spread, sums));
     return sums;

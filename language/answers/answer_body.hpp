@@ -1,14 +1,14 @@
 #pragma once
 // The definition of answer: included by one translation unit per scalar alone.
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 
 #include "language/answers/answer.hpp"
 #include "language/answers/by_text.hpp"
 #include "language/evaluate/evaluate_body.hpp"
 #include "oracles/core/bind.hpp"
-#include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/parallel_sums.hpp"
 
 namespace assay::language {
 namespace detail {
@@ -198,11 +198,10 @@ inline BasicAnswer<Emulated> put_together(const Posed<double>& posed, bool gradi
                                           std::vector<std::vector<Emulated>> drawn) {
   const Program& program = posed.mechanism().asked(gradients);
   const auto heads = static_cast<std::size_t>(posed.heads());
-  std::atomic<bool> all_finite = true;
-  for (const std::vector<Emulated>& numbers : drawn)
-    words::for_each_in_parallel(numbers.size(), threads, [&](std::size_t i) {
-      if (!std::isfinite(numbers[i].value)) all_finite = false;
-    });
+  const bool all_finite = std::ranges::all_of(drawn, [&](const std::vector<Emulated>& numbers) {
+    return words::all_in_parallel(numbers.size(), threads,
+                                  [&](std::size_t i) { return std::isfinite(numbers[i].value); });
+  });
   BasicAnswer<Emulated> answer;
   std::vector<std::vector<Value<Emulated>>> of_head(heads);
   for (std::size_t r = 0; r < drawn.size(); ++r) {

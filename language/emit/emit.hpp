@@ -13,7 +13,8 @@ namespace assay::language {
 /// Axes that scans of one program run along, at most.
 inline constexpr std::size_t most_scan_axes = 4;
 
-/// A block of threads is a head. Compile with -ffp-contract=off or --fmad=false.
+/// A block of threads is a head. Compile with -ffp-contract=off or --fmad=false, with the macros, and with how draws
+/// err as 0 or 1: ASSAY_CUT_OFF, ASSAY_NARROW and ASSAY_EVERY (see the text).
 struct Emitted {
   /// The name of the entry: extern "C" NAME(launch, draw), on the host NAME(&launch, &draw, head), and NAME_workspace.
   std::string name;

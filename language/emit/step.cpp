@@ -196,15 +196,14 @@ void Step::find_kept() {
     const int level = level_.at(v);
     const auto state = std::find(next.begin(), next.end(), v);
     const int j = static_cast<int>(state - next.begin());
-    const std::set<int> own = levels_of_readers(v);
-    const auto is_behind = [&](int other) {
-      return readers_.contains(other) && !levels_of_readers(other).empty() &&
-             *levels_of_readers(other).rbegin() > level;
+    const auto is_read_behind = [&](int other) {
+      return readers_.contains(other) &&
+             std::ranges::any_of(levels_of_readers(other), [&](int l) { return l > level; });
     };
     if (std::count(next.begin(), next.end(), v) == 1 && scope_.axes(j).size() == 2 && !last_.contains(j) &&
-        !is_behind(j))
+        !is_read_behind(j))
       in_place_[v] = j;
-    else if (last_.contains(v) || std::ranges::any_of(own, [&](int reader) { return reader != level; }))
+    else if (last_.contains(v) || is_read_behind(v))
       kept_.insert(v);
   }
 }

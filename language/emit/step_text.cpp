@@ -190,6 +190,7 @@ void Step::compute_plain(int v) {
 
 /// A number that one thread makes as `sum` for all.
 void Step::put_number(int v, const std::string& statements) {
+  meet();  // others may still read the last one there
   line(fmt::format("ONCE {{ double sum; {} *stage = sum; }}", statements));
   line(fmt::format("MEET;\nconst double {} = *stage;", name(v)));
   scope_.put(v, [own = name(v)](const Indices&) { return own; });

@@ -1,7 +1,6 @@
 #pragma once
 // A room's answer by the engine of oracles/multiword/lla/lla.hpp, one head after another.
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -11,7 +10,7 @@
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
 #include "oracles/multiword/lla/lla.hpp"
-#include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/parallel_sums.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -66,13 +65,13 @@ void add_found(const Binding<M, double>& binding, const typename M::template Inp
 
 /// Whether every number of `x` has a bound: none has where something overflowed on the way.
 inline bool all_bounded(const BasicAnswer<WordBall>& x, int threads = 1) {
-  std::atomic<bool> all = true;
   for (const auto* arrays : {&x.outputs, &x.gradients})
     for (const auto& [name, array] : *arrays)
-      words::for_each_in_parallel(array.data.size(), threads, [&all, &data = array.data](std::size_t i) {
-        if (!std::isfinite(data[i].word[0]) || !std::isfinite(data[i].radius)) all = false;
-      });
-  return all;
+      if (!words::all_in_parallel(array.data.size(), threads, [&data = array.data](std::size_t i) {
+            return std::isfinite(data[i].word[0]) && std::isfinite(data[i].radius);
+          }))
+        return false;
+  return true;
 }
 
 /// o of one head and, if asked for, the gradients.

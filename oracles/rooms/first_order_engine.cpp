@@ -158,18 +158,21 @@ BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradient
 
 /// Whether every bound meets the rooms' target. Only underflows' errors can stand beside zeros.
 bool meets_target(const BasicAnswer<WordBall>& answer, int threads) {
-  constexpr std::size_t block = 1 << 16;
+  struct Widest {
+    double value = 0, radius = 0;
+    void operator+=(const Widest& other) {
+      value = std::max(value, other.value), radius = std::max(radius, other.radius);
+    }
+  };
   for (const auto* arrays : {&answer.outputs, &answer.gradients})
     for (const auto& [name, array] : *arrays) {
-      std::vector<double> largest((array.data.size() + block - 1) / block), radius(largest.size());
-      words::in_parallel(largest.size(), threads, [&, &data = array.data](std::size_t b) {
-        double most = 0, widest = 0;  // of its own, or threads wait for each other's cache lines
-        for (std::size_t i = b * block; i < std::min(data.size(), (b + 1) * block); ++i)
-          most = std::max(most, std::abs(data[i].word[0])), widest = std::max(widest, data[i].radius);
-        largest[b] = most, radius[b] = widest;
-      });
-      const auto most = [](const std::vector<double>& list) { return list.empty() ? 0 : std::ranges::max(list); };
-      if (most(radius) > std::max(word_target * most(largest), 0x1p-500)) return false;
+      const auto widest_of = [&data = array.data](std::size_t first, std::size_t last) {
+        Widest widest;
+        for (std::size_t i = first; i < last; ++i) widest += {std::abs(data[i].word[0]), data[i].radius};
+        return widest;
+      };
+      const Widest widest = words::sum_of_blocks(array.data.size(), threads, widest_of);
+      if (widest.radius > std::max(word_target * widest.value, 0x1p-500)) return false;
     }
   return true;
 }
