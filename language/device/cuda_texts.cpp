@@ -26,11 +26,11 @@ struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// As the prelude of emitted texts has it.
+/// As the prelude of emitted texts has it: after as many lengths as there is room for come the heads and the steps of a
+/// segment.
 struct Launch {
   Address inputs, outputs, workspace;
-  int length[most_scan_axes];
-  int heads, segment;
+  std::array<int, most_free_lengths + 2> numbers;
 };
 
 constexpr std::size_t aligned_to = 256;
@@ -283,7 +283,7 @@ class CudaTexts final : public TextExecutor {
     const std::lock_guard lock(guard_);  // others want the same one
     if (has_failed_) throw DeviceFailure("it has failed before");
     Compiled& compiled = find(text, run);
-    const std::vector<int> lengths(launch.length, launch.length + most_scan_axes);
+    const std::vector<int> lengths(launch.numbers.begin(), launch.numbers.begin() + most_free_lengths);
     const auto known = compiled.workspace.find(lengths);
     const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
     compiled.workspace[lengths] = bytes;
@@ -292,8 +292,11 @@ class CudaTexts final : public TextExecutor {
 
   bool launch(const Emitted& text, TextRun& run) {
     constexpr int steps_of_segment = 64;
-    Launch launch{0, 0, 0, {0, 0, 0, 0}, run.heads, steps_of_segment};
-    for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
+    Launch launch{};
+    for (std::size_t i = 0; i < text.lengths.size(); ++i)
+      launch.numbers[i] = extent_of({text.lengths[i], 0}, run.sizes);
+    const auto behind = static_cast<std::size_t>(lengths_of_launch(text.lengths.size()));
+    launch.numbers[behind] = run.heads, launch.numbers[behind + 1] = steps_of_segment;
     const auto [compiled, of_block] = prepared(text, run, launch);
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
     std::size_t bytes = padded(work);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "language/emit/prelude.hpp"
+#include "language/evaluate/in_tiles.hpp"
 #include "language/program/lists.hpp"
 #include "reference/core/error.hpp"
 
@@ -24,7 +25,17 @@ std::string word_of(std::string name) {
 }  // namespace
 
 Emitter::Emitter(const Program& program)
-    : program_(program), block_(*program.body), top_(*program.body, program.name, 0) {}
+    : program_(program),
+      block_(*program.body),
+      top_(*program.body, program.name, 0),
+      nodes_(top_, lines_, /*in_tiles=*/false, [this](int v, const std::vector<Dim>& axes) {
+        return buffer(fmt::format("factors{}", v), count_of(axes));
+      }) {
+  for (int v = block_.first(); v < values_of(block_); ++v)
+    if (const Node& node = *block_.node(v); node.op == Op::scan)
+      if (auto tile = step_of_tile(*node.attributes.body, node.attributes.carry, node.attributes.xs))
+        tiles_[v] = std::move(tile);
+}
 
 Emitted Emitter::emitted() {
   find_lengths();
@@ -35,49 +46,57 @@ Emitted Emitter::emitted() {
   for (const int v : need_) {
     const Node* node = block_.node(v);
     if (node == nullptr || top_.is_text(v) || top_.is_inside(v) || node->op == Op::get) continue;
-    if (node->op == Op::scan)
+    if (is_in_tiles(v)) {
+      scan_in_tiles(v);
+    } else if (node->op == Op::scan) {
       scan(v);
-    else
-      compute(v);
+    } else {
+      const Place to = storage(v);
+      nodes_.compute(v, to);
+      top_.put(v, to);
+    }
   }
   for (std::size_t r = 0; r < block_.results.size(); ++r) {
     const int v = block_.results[r];
     if (const auto found = output_of_.find(v); found != output_of_.end() && found->second == r) continue;
     const Place to = dense(fmt::format("out{}", r), top_.axes(v));
-    over(top_.axes(v), [&](const Indices& at) {
+    nodes_.over(top_.axes(v), [&](const Indices& at) {
       return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(v, at))};
     });
   }
   const std::string name = word_of(program_.name);
-  Emitted result{"assay_" + name, prelude() + header(name) + run_text(name), {}, {}};
+  Emitted result{"assay_" + name, {}, {}, {}};
+  const bool has_products = multiplies_ || nodes_.multiplies();
+  result.text = prelude(lengths_of_launch(free_.size()), !is_of_tiles());
+  if (has_products) result.text += products_text();
+  result.text += header(name) + run_text(name);
   for (const Dim& dim : lengths_) result.macros.push_back("ASSAY_" + dim.name);
-  for (const Dim& dim : tokens_) result.lengths.push_back(dim.name);
+  for (const Dim& dim : free_) result.lengths.push_back(dim.name);
   return result;
 }
 
+/// A step that goes token by token has its values in registers and shared memory, whose lengths must be known.
 void Emitter::find_lengths() {
-  std::vector<const Block*> blocks{&block_};
-  for (const Node& node : block_.nodes) {
-    if (node.op != Op::scan) continue;
-    blocks.push_back(node.attributes.body.get());
-    const Dim& along = block_.type(node.args[index(node.attributes.carry)]).axes[0];
-    if (!along.name.empty()) add_once(tokens_, along);
-  }
-  require(tokens_.size() <= most_scan_axes, program_.name, ": its scans run along ", tokens_.size(),
-          " axes, and no text is emitted for more than ", most_scan_axes, " yet");
-  const auto add = [this, has_scans = !tokens_.empty()](const Dim& dim) {
-    if (!has_scans && dim.name == "T") add_once(tokens_, dim);  // as scans would
-    if (!dim.name.empty() && !is_among(tokens_, dim)) add_once(lengths_, dim);
+  const auto add = [this](const Dim& dim, std::vector<Dim>& to) {
+    if (!dim.name.empty() && !is_among(free_, dim) && !is_among(lengths_, dim)) to.push_back(dim);
   };
-  for (const Block* block : blocks) {
-    for (const Type& type : block->params)
-      for (const Dim& dim : type.axes) add(dim);
-    for (const Node& node : block->nodes) {
-      add(node.attributes.dim);
+  const auto add_all = [&add](const Block& block, std::vector<Dim>& to) {
+    for (const Type& type : block.params)
+      for (const Dim& dim : type.axes) add(dim, to);
+    for (const Node& node : block.nodes) {
+      add(node.attributes.dim, to);
       for (const Type& type : node.types)
-        for (const Dim& dim : type.axes) add(dim);
+        for (const Dim& dim : type.axes) add(dim, to);
     }
-  }
+  };
+  for (const Node& node : block_.nodes)
+    if (node.op == Op::scan) add(block_.type(node.args[index(node.attributes.carry)]).axes[0], free_);
+  for (int v = block_.first(); v < values_of(block_); ++v)
+    if (block_.node(v)->op == Op::scan && !is_in_tiles(v)) add_all(*scan_at(v).attributes.body, lengths_);
+  add_all(block_, free_);
+  for (const auto& [v, step] : tiles_) add_all(*scan_at(v).attributes.body, free_);
+  require(free_.size() <= most_free_lengths, program_.name, ": it has ", free_.size(),
+          " axes whose lengths no text knows, and none is emitted for more than ", most_free_lengths, " yet");
 }
 
 /// All inputs are arrays of doubles, integers and truth values, too.
@@ -116,7 +135,7 @@ bool Emitter::is_read_backwards(int get) const {
     const Attributes& of = node->attributes;
     for (int i = 0; i < static_cast<int>(node->args.size()); ++i)
       if (node->args[index(i)] == get &&
-          (node->op != Op::scan || of.reverse == reverse || i < of.carry || i >= of.carry + of.xs))
+          (node->op != Op::scan || is_in_tiles(v) || of.reverse == reverse || i < of.carry || i >= of.carry + of.xs))
         return false;
   }
   return true;
@@ -139,90 +158,28 @@ std::string Emitter::buffer(std::string name, std::string count) {
 /// The array that is an output, or a part of the workspace that has what varies.
 Place Emitter::storage(int v) {
   const auto found = output_of_.find(v);
-  const std::vector<char> varies = top_.varies(v);
-  const Place all = dense(found != output_of_.end() ? fmt::format("out{}", found->second)
-                                                    : buffer(fmt::format("w{}", v), count_of(top_.varying(v))),
-                          top_.varying(v));
-  return [all, varies](const Indices& at) {
-    Indices own;
-    for (std::size_t i = 0; i < at.size(); ++i)
-      if (varies[i] != 0) own.push_back(at[i]);
-    return all(own);
-  };
+  return where_it_varies(top_, v,
+                         found != output_of_.end() ? fmt::format("out{}", found->second)
+                                                   : buffer(fmt::format("w{}", v), count_of(top_.varying(v))));
 }
 
-/// A loop over the elements of an array; threads meet after it.
-void Emitter::over(const std::vector<Dim>& axes, const Statements& statements) {
-  line(fmt::format("EACH_LONG(n, {}) {{", count_of(axes)));
-  Indices at(axes.size());
-  std::string rest = "n";
-  for (std::size_t i = axes.size(); i-- > 0;) {
-    at[i] = fmt::format("i{}", i);
-    line(i > 0 ? fmt::format("const int {} = (int)({} % {});", at[i], rest, length_of(axes[i]))
-               : fmt::format("const int {} = (int)({});", at[i], rest));
-    rest += " / " + length_of(axes[i]);
-  }
-  for (std::string& statement : statements(at)) line(std::move(statement));
-  line("}");
-  line("MEET;");
-}
-
-/// A node that is no scan.
-void Emitter::compute(int v) {
-  const Node& node = *block_.node(v);
-  if (any_of(node.op, {Op::softmax, Op::logsumexp, Op::solve}))
-    top_.refuse(v, "no text is emitted for this operation yet");
-  const Place to = storage(v);
-  const std::vector<Dim>& axes = top_.axes(v);
-  if (node.op == Op::cumsum)
-    over(std::vector<Dim>(axes.begin() + 1, axes.end()), [&](const Indices& at) { return cumulated(v, to, at); });
-  else if (node.op == Op::shift)
-    over(axes, [&](const Indices& at) { return shifted(node, to, at); });
-  else
-    over(top_.varying(v), [&](const Indices& at) { return computed(v, to, at); });
-  top_.put(v, to);
-}
-
-std::vector<std::string> Emitter::cumulated(int v, const Place& to, const Indices& at) const {
-  const Node& node = *block_.node(v);
-  const Indices whole = with_first("t", at);
-  const std::string length = length_of(top_.axes(node.args[0])[0]);
-  return {"double sum = 0;",
-          fmt::format("for (int step = 0; step < {}; ++step) {{", length),
-          node.attributes.reverse ? fmt::format("const int t = {} - 1 - step;", length) : "const int t = step;",
-          fmt::format("const double x = {};", top_.written(node.args[0], whole)),
-          fmt::format("sum = step == 0 ? x : rounded(draw, {}, 0, x + sum);", top_.numbers_of(v, whole)),
-          fmt::format("{} = sum; }}", to(whole))};
-}
-
-std::vector<std::string> Emitter::shifted(const Node& node, const Place& to, const Indices& at) const {
-  Indices from = at;
-  from[0] = fmt::format("({} - ({}))", at[0], node.attributes.by);
-  return {fmt::format("{} = {} >= 0 && {} < {} ? {} : 0.0;", to(at), from[0], from[0],
-                      length_of(top_.axes(node.args[0])[0]), top_.written(node.args[0], from))};
-}
-
-/// `varying`: indices of the axes that vary.
-std::vector<std::string> Emitter::computed(int v, const Place& to, const Indices& varying) const {
-  Indices at;
-  std::size_t next = 0;
-  for (const char varies : top_.varies(v)) at.push_back(varies != 0 ? varying[next++] : "0");
-  const std::optional<Sum> sum = top_.sum_of(v);
-  if (!sum) return {fmt::format("{} = {};", to(at), top_.formula(v, at))};
-  Letters letters;
-  for (std::size_t i = 0; i < sum->kept.size(); ++i) letters[sum->kept[i]] = at[i];
-  return {fmt::format("double sum = {};", top_.start(*sum, letters, at)), top_.chain(*sum, letters, "sum"),
-          fmt::format("{} = sum;", to(at))};
+/// Whether no step goes token by token. Products of matrices have many registers.
+bool Emitter::is_of_tiles() const {
+  return !tiles_.empty() && std::ranges::all_of(need_, [this](int v) {
+    return block_.node(v) == nullptr || block_.node(v)->op != Op::scan || is_in_tiles(v);
+  });
 }
 
 std::string Emitter::header(const std::string& name) const {
   std::string text = fmt::format("\nnamespace emitted_{} {{\n", name);
-  std::vector<std::string> threads{"1"}, shared{"0"};
+  constexpr const char* least_threads = "64";  // where nothing says how many lanes there are
+  std::vector<std::string> threads{columns_.empty() ? least_threads : "1"}, shared{"0"};
   for (const Dim& dim : lengths_) {
     text += fmt::format("constexpr int n_{0} = ASSAY_{0};\n", dim.name);
     threads.push_back(length_of(dim));
   }
   for (const Dim& dim : columns_) threads.push_back(length_of(dim));
+  if (multiplies_ || nodes_.multiplies()) shared.emplace_back("stage_of_products(lanes * groups)");
   shared.insert(shared.end(), shared_.begin(), shared_.end());
   text += fmt::format("constexpr int lanes = LANES({}), groups = GROUPS(lanes);\n", largest_of(threads));
   text += fmt::format("constexpr int stage_lines = groups * share;\nconstexpr long shared_numbers = {};\n",
@@ -232,8 +189,9 @@ std::string Emitter::header(const std::string& name) const {
 
 std::string Emitter::run_text(const std::string& name) const {
   std::string lengths;
-  for (std::size_t i = 0; i < tokens_.size(); ++i)
-    lengths += fmt::format("const int n_{0} = launch.length[{1}];\n(void)n_{0};\n", tokens_[i].name, i);
+  for (std::size_t i = 0; i < free_.size(); ++i)
+    lengths += fmt::format("const int n_{0} = launch.length[{1}];\n(void)n_{0};\n", free_[i].name, i);
+  for (const std::string& one : tokens_of_tiles_) lengths += one + '\n';
   std::string text = "DEVICE long workspace_numbers(const Launch& launch) {\n(void)launch;\n" + lengths + "return 0L";
   for (const auto& [own, count] : buffers_) text += " + " + count;
   text +=

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "language/emit/emit.hpp"
+#include "language/emit/nodes.hpp"
 #include "language/emit/scope.hpp"
 #include "language/emit/step.hpp"
 
@@ -38,7 +39,6 @@ class Emitter {
     int value = 0;
     Place to;
   };
-  using Statements = std::function<std::vector<std::string>(const Indices&)>;
 
   const Node& scan_at(int v) const { return *block_.node(v); }
   std::string name_of_scan(int v) const;
@@ -50,13 +50,12 @@ class Emitter {
   void line(std::string text) { lines_.push_back(std::move(text)); }
   std::string buffer(std::string name, std::string count);
   Place storage(int v);
-  void over(const std::vector<Dim>& axes, const Statements& statements);
-  void compute(int v);
-  std::vector<std::string> cumulated(int v, const Place& to, const Indices& at) const;
-  std::vector<std::string> shifted(const Node& node, const Place& to, const Indices& at) const;
-  std::vector<std::string> computed(int v, const Place& to, const Indices& varying) const;
 
   void scan(int v);
+  bool is_in_tiles(int v) const { return tiles_.contains(v); }
+  void scan_in_tiles(int v);
+  void find_tokens(int v);
+  std::string buffer_of_tile(std::string name, int v, std::vector<Dim> axes);
   std::vector<Again> agains_of(int v, Step& step, Shared& shared);
   bool is_replayed(int v) const;
   void keep_states(int v, Step& step);
@@ -68,20 +67,25 @@ class Emitter {
   std::string token(int v) const;
   std::string steps(int v) const;
 
+  bool is_of_tiles() const;
   std::string header(const std::string& name) const;
   std::string run_text(const std::string& name) const;
 
   const Program& program_;
   const Block& block_;
   Scope top_;
-  std::vector<Dim> tokens_, lengths_;  ///< axes that scans run along, and the others
+  std::vector<std::string> lines_;
+  Nodes nodes_;
+  std::map<int, std::shared_ptr<const Block>> tiles_;  ///< steps of scans whose tokens go side by side
+  std::vector<std::string> tokens_of_tiles_;           ///< how many do
+  std::vector<Dim> free_, lengths_;  ///< axes whose lengths are the launch's, and those that must be known
   std::vector<Dim> columns_;
   std::vector<int> need_;
   std::map<int, Replayed> replayed_;                          ///< by the value that has them
   std::map<int, std::size_t> output_of_;                      ///< values that are stored as an output
   std::vector<std::pair<std::string, std::string>> buffers_;  ///< of the workspace: names and counts
+  bool multiplies_ = false;                                   ///< a step of a tile does
   std::vector<std::string> shared_;                           ///< numbers in shared memory that each scan has
-  std::vector<std::string> lines_;
 };
 
 }  // namespace assay::language::device

@@ -41,7 +41,7 @@ constexpr std::string_view before_nodes = R"prelude(#ifndef ASSAY_EMITTED
 #define GROUPS(lanes) ((lanes) > 256 ? 1 : (lanes) < 64 ? 8 : 512 / (lanes))
 #define GROUP ((int)threadIdx.x / lanes)
 #define ENTRY(name) \
-  extern "C" __global__ void __launch_bounds__(emitted_##name::groups * emitted_##name::lanes, 2) \
+  extern "C" __global__ void __launch_bounds__(emitted_##name::groups * emitted_##name::lanes, @BLOCKS@) \
       assay_##name(const Launch launch, const Draw draw) { \
     extern __shared__ double shared[]; \
     emitted_##name::run(launch, draw, (int)blockIdx.x, shared); \
@@ -97,7 +97,7 @@ struct Launch {
   const double* const* inputs;
   double* const* outputs;
   double* workspace;
-  int length[4];
+  int length[@LENGTHS@];
   int heads, segment;
 };
 
@@ -489,8 +489,12 @@ std::string literal_of(double x) {
   return fmt::format("{:a}", x);
 }
 
-std::string prelude() {
+std::string prelude(int lengths, bool has_few_registers) {
   std::string whole(before_nodes);
+  const auto put = [&whole](std::string_view mark, int number) {
+    whole.replace(whole.find(mark), mark.size(), std::to_string(number));
+  };
+  put("@BLOCKS@", has_few_registers ? 2 : 1), put("@LENGTHS@", lengths);
   for (const W2Node& node : w2_nodes())
     whole += fmt::format("    {{{}, {}, {}}},\n", literal_of(node.hi), literal_of(node.lo), literal_of(node.tail));
   whole +=

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "language/emit/emitter.hpp"
+#include "language/evaluate/in_tiles.hpp"
 #include "language/program/lists.hpp"
 
 namespace assay::language::device {
@@ -54,7 +56,7 @@ void Emitter::scan(int v) {
     wanted.push_back(node.attributes.body->results[index(i)]);
     rows.push_back({wanted.back(), [to = top_.place(get)](const Indices& at) { return to(with_first("t", at)); }});
   }
-  step.plan(wanted, tokens_);
+  step.plan(wanted, free_);
   std::vector<Again> agains = agains_of(v, step, shared);
   step.declare_states();
   for (int j = 0; j < step.carry(); ++j)
@@ -84,6 +86,90 @@ void Emitter::scan(int v) {
   line("}");
 }
 
+/// Says how many tokens go side by side.
+void Emitter::find_tokens(int v) {
+  const Block& step = *tiles_.at(v);
+  std::string text = fmt::format("long largest{} = 1;\n", v);
+  std::set<std::string> known;
+  for (int u = 0; u < values_of(step); ++u) {
+    const std::vector<Dim>& axes = step.type(u).axes;
+    if (axes.empty() || axes[0].name != tokens_of_tile) continue;
+    const std::string count = count_of({axes.begin() + 1, axes.end()});
+    if (known.insert(count).second)
+      text += fmt::format("largest{0} = largest{0} < {1} ? {1} : largest{0};\n", v, count);
+  }
+  tokens_of_tiles_.push_back(text +
+                             fmt::format("const int tokens{0} = tokens_in_tile(largest{0});\n(void)tokens{0};", v));
+}
+
+/// Tiles of tokens one after the other, their values node by node; states in the place of the last ones.
+void Emitter::scan_in_tiles(int v) {
+  const Node& node = scan_at(v);
+  const Block& step = *tiles_.at(v);
+  const int carry = node.attributes.carry, own = carry + node.attributes.xs;
+  Scope scope(step, name_of_scan(v), v + 1);
+  Nodes nodes(scope, lines_, /*in_tiles=*/true, [this, v](int of, const std::vector<Dim>& axes) {
+    return buffer_of_tile(fmt::format("factors{}_{}", v, of), v, axes);
+  });
+  std::vector<int> wanted;
+  std::vector<Row> rows;
+  for (const int get : need_) {
+    const Node* of = block_.node(get);
+    if (of == nullptr || of->op != Op::get || of->args[0] != v) continue;
+    const int i = of->attributes.i;
+    const Place to = storage(get);
+    top_.put(get, to);
+    wanted.push_back(step.results[index(i)]);
+    if (i >= carry) {
+      rows.push_back({wanted.back(), to});
+      continue;
+    }
+    scope.put(i, to);
+    nodes_.over(top_.axes(get), [&](const Indices& at) {
+      return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(node.args[index(i)], at))};
+    });
+  }
+  for (int p = carry; p < static_cast<int>(node.args.size()); ++p)
+    scope.put(p, [this, of = node.args[index(p)], is_row = p < own](Indices at) {
+      if (is_row) at[0] = fmt::format("(first + {})", at[0]);
+      return top_.written(of, at);
+    });
+  find_tokens(v);
+  line(fmt::format("for (int first = 0; first < {0}; first += tokens{1}) {{", steps(v), v));
+  line(fmt::format("const int {} = least(tokens{}, {} - first);", length_of({tokens_of_tile, 0}), v, steps(v)));
+  line(scope.declared_keys("(unsigned)first"));
+  const std::vector<int> need = scope.needed(wanted);
+  nodes.find_seen(need);
+  std::map<int, int> state_of;  // values that are states on their way
+  for (int j = 0; j < carry; ++j) state_of[j] = j;
+  for (const int u : need) {
+    const Node* const made = step.node(u);
+    if (made == nullptr || scope.is_text(u) || scope.is_inside(u)) continue;
+    for (const int a : made->args)
+      if (state_of.contains(a)) state_of[u] = state_of.at(a);
+    const bool is_state = state_of.contains(u);
+    const Place to =
+        is_state ? scope.place(state_of.at(u))
+                 : where_it_varies(scope, u, buffer_of_tile(fmt::format("tile{}_{}", v, u), v, scope.varying(u)));
+    nodes.compute(u, to, is_state);
+    scope.put(u, to);
+  }
+  for (const Row& row : rows)
+    nodes.over(scope.axes(row.value), [&](const Indices& at) {
+      Indices to = at;
+      to[0] = fmt::format("(first + {})", at[0]);
+      return std::vector<std::string>{fmt::format("{} = {};", row.to(to), scope.written(row.value, at))};
+    });
+  line("}");
+  multiplies_ = multiplies_ || nodes.multiplies();
+}
+
+/// A part of the workspace for an array of as many tokens as go side by side.
+std::string Emitter::buffer_of_tile(std::string name, int v, std::vector<Dim> axes) {
+  std::erase_if(axes, [](const Dim& dim) { return dim.name == tokens_of_tile; });
+  return buffer(std::move(name), fmt::format("{} * tokens{}", count_of(axes), v));
+}
+
 /// The scans whose states this one reads back; their states of a segment have a place.
 std::vector<Emitter::Again> Emitter::agains_of(int v, Step& step, Shared& shared) {
   std::vector<Again> agains;
@@ -97,7 +183,7 @@ std::vector<Emitter::Again> Emitter::agains_of(int v, Step& step, Shared& shared
       agains.push_back(
           {from, std::make_unique<Step>(from, top_, name_of_scan(from), fmt::format("y{}_{}_", v, from), shared), {}});
       again = agains.end() - 1;
-      again->step->plan(again->step->next_states(), tokens_);
+      again->step->plan(again->step->next_states(), free_);
     }
     std::vector<Dim> axes{Dim{}};
     for (const Dim& dim : again->step->scope().axes(state)) axes.push_back(dim);

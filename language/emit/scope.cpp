@@ -44,12 +44,28 @@ Indices indices_from(const std::string& letters, const Letters& at) {
 
 }  // namespace
 
-std::string length_of(const Dim& dim) { return dim.name.empty() ? std::to_string(dim.written) : "n_" + dim.name; }
+std::string length_of(const Dim& dim) {
+  if (dim.name.empty()) return std::to_string(dim.written);
+  std::string name = "n_" + dim.name;
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
 
 std::string count_of(const std::vector<Dim>& axes) {
   std::string count = "1L";
   for (const Dim& dim : axes) count += " * " + length_of(dim);
   return count;
+}
+
+std::string int_count(const std::vector<Dim>& axes) { return fmt::format("(int)({})", count_of(axes)); }
+
+Indices indices_of(const std::vector<Dim>& axes, std::string number) {
+  Indices at(axes.size());
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    at[i] = i > 0 ? fmt::format("({} % {})", number, length_of(axes[i])) : number;
+    number = fmt::format("({} / {})", number, length_of(axes[i]));
+  }
+  return at;
 }
 
 std::string flat(const std::vector<Dim>& axes, const Indices& at, std::string_view type) {
@@ -81,13 +97,14 @@ Scope::Scope(const Block& block, std::string where, int number)
 
 bool Scope::errs_in_draws(int v) const {
   if (!is_real(v)) return false;
-  const bool is_sum = any_of(block_.node(v)->op, {Op::contract, Op::sum, Op::cumsum});
+  const Op op = block_.node(v)->op;
   if (counted_[language::index(v)] != 0) {
-    if (is_sum) refuse(v, "sums written numbers, and no text is emitted for that in draws yet");
+    if (any_of(op, {Op::contract, Op::cumsum}))
+      refuse(v, "multiplies or adds up written numbers, and no text is emitted for that in draws yet");
     return false;
   }
-  return is_sum || any_of(block_.node(v)->op, {Op::add, Op::sub, Op::mul, Op::div, Op::exp, Op::log, Op::sqrt, Op::tanh,
-                                               Op::sigmoid, Op::softplus, Op::pow});
+  return any_of(op, {Op::contract, Op::sum, Op::cumsum, Op::add, Op::sub, Op::mul, Op::div, Op::exp, Op::log, Op::sqrt,
+                     Op::tanh, Op::sigmoid, Op::softplus, Op::pow});
 }
 
 std::vector<char> Scope::varies_of(int v) const {
@@ -281,7 +298,7 @@ int Scope::part_of(int contraction, int operand) const {
 std::string Scope::read(int contraction, int operand, const Indices& at) const {
   const int v = block_.node(contraction)->args[language::index(operand)], part = part_of(contraction, operand);
   if (const auto found = reads_.find({contraction, part}); found != reads_.end()) return found->second(at);
-  return fmt::format("as_read(draw, {}, {}, {})", key_of(contraction, part), numbered(axes(v), at), written(v, at));
+  return fmt::format("as_read(draw, {}, {}, {})", key_of(contraction, part), number_of(axes(v), at), written(v, at));
 }
 
 std::string Scope::product(int contraction, const Letters& at) const {
@@ -380,7 +397,7 @@ std::string Scope::chain(const Sum& sum, Letters letters, const std::string& to)
 std::string Scope::key_of(int v, int part) const { return fmt::format("keys{}[{}]", number_, 4 * v + part); }
 
 /// The number of an element: those of a step are few.
-std::string Scope::numbered(const std::vector<Dim>& axes, const Indices& at) const {
+std::string Scope::number_of(const std::vector<Dim>& axes, const Indices& at) const {
   return flat(axes, at, number_ == 0 ? "long" : "int");
 }
 
@@ -391,7 +408,7 @@ std::string Scope::declared_keys(const std::string& token) const {
 }
 
 std::string Scope::numbers_of(int v, const Indices& at) const {
-  return fmt::format("{}, {}", key_of(v, 0), numbered(axes(v), at));
+  return fmt::format("{}, {}", key_of(v, 0), number_of(axes(v), at));
 }
 
 /// The key and index of the evaluator's loops: one for every line that a dot runs along, else for every product.
@@ -400,10 +417,11 @@ std::string Scope::numbers_of(const Sum& sum, const Letters& at) const {
   if (sum.is_dots) loops.pop_back();
   std::vector<Dim> dims;
   for (const char letter : loops) dims.push_back(sum.axes.at(letter));
-  return fmt::format("{}, {}", key_of(sum.base, 0), numbered(dims, indices_from(loops, at)));
+  return fmt::format("{}, {}", key_of(sum.base, 0), number_of(dims, indices_from(loops, at)));
 }
 
 std::string Scope::added(const Sum& sum, const Letters& at, const std::string& to, const std::string& term) const {
+  if (sum.is_plain && !errs_in_draws(sum.base)) return fmt::format("({} + {})", to, term);
   if (sum.is_plain)
     return fmt::format("rounded(draw, {}, (unsigned)({}) - 1, {} + {})",
                        numbers_of(sum.base, indices_from(sum.kept, at)), at.at(sum.gone[0]), to, term);

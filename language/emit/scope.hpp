@@ -32,6 +32,10 @@ std::string length_of(const Dim& dim);
 std::string flat(const std::vector<Dim>& axes, const Indices& at, std::string_view type = "long");
 /// "1L * n_K * n_V"
 std::string count_of(const std::vector<Dim>& axes);
+/// "(int)(1L * n_K)"
+std::string int_count(const std::vector<Dim>& axes);
+/// The index of each axis, of an element's number.
+Indices indices_of(const std::vector<Dim>& axes, std::string number);
 /// Numbers that lie row-major behind a pointer.
 Place dense(std::string base, std::vector<Dim> axes);
 /// Nested calls of the emitted `most`.
@@ -100,6 +104,8 @@ class Scope {
   /// An element, computed; no sum.
   std::string formula(int v, const Indices& at) const;
   std::optional<Sum> sum_of(int v) const;
+  /// As sum_of, of what need not be one.
+  Sum any_sum_of(int v) const;
   std::string term(const Sum& sum, const Letters& at) const;
   /// The sum's first text; `at` are indices of the value.
   std::string start(const Sum& sum, Letters letters, const Indices& at) const;
@@ -112,6 +118,10 @@ class Scope {
   std::string with_dot(const Sum& sum, const Letters& at, const std::string& to, const std::string& dot) const;
   /// An element's random numbers come from that key and index: "key7_0, (long)(i)".
   std::string numbers_of(int v, const Indices& at) const;
+  /// An element's number in an array.
+  std::string number_of(const std::vector<Dim>& axes, const Indices& at) const;
+  /// "keys7[4]": of computed numbers (0), left operands (1) and right ones (2).
+  std::string key_of(int v, int part) const;
 
   /// Throws InputError, one sentence that names the node.
   [[noreturn]] void refuse(int v, const std::string& why) const;
@@ -120,13 +130,10 @@ class Scope {
   /// Whether a draw needs random numbers for what the node computes.
   bool errs_in_draws(int v) const;
   std::vector<char> varies_of(int v) const;
-  std::string key_of(int v, int part) const;
-  std::string numbered(const std::vector<Dim>& axes, const Indices& at) const;
   std::optional<int> product_in(int v) const;
   Indices through(const Node& view, Indices at) const;
   std::string arithmetic(const Node& node, int v, const Indices& at) const;
   std::string operation(const Node& node, int v, const Indices& at) const;
-  Sum any_sum_of(int v) const;
   std::string product(int contraction, const Letters& at) const;
   std::string loops_of(const Node& contraction) const;
   std::string numbers_of(const Sum& sum, const Letters& at) const;

@@ -800,14 +800,6 @@ class Interpreter {
     return {left, &a == &b ? left : as_read(b, PerturbedArithmetic::Part::right)};
   }
 
-  /// Whether it sums, and either operand has an index of the result that the other has not.
-  static bool is_of_matrices(const Contraction& c) {
-    const auto has = [](const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; };
-    return std::ranges::any_of(c.left, [&](char l) { return !has(c.result, l); }) &&
-           std::ranges::any_of(c.result, [&](char l) { return !has(c.right, l); }) &&
-           std::ranges::any_of(c.result, [&](char l) { return !has(c.left, l); });
-  }
-
   /// Contracts operands that have no holes. The sums are added to `first`, if it is there.
   V contract_whole(const Contraction& c, const V& a, const V& b, const V* first = nullptr) {
     if (draw_of<S>() == nullptr) return contract<Holes::none>(c, a, b, first);

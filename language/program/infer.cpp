@@ -250,6 +250,13 @@ Contraction contraction_from(std::string_view spec) {
   return known.emplace(std::string(spec), std::move(read)).first->second;
 }
 
+bool is_of_matrices(const Contraction& c) {
+  const auto has = [](const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; };
+  return std::ranges::any_of(c.left, [&](char l) { return !has(c.result, l); }) &&
+         std::ranges::any_of(c.result, [&](char l) { return !has(c.right, l); }) &&
+         std::ranges::any_of(c.result, [&](char l) { return !has(c.left, l); });
+}
+
 std::vector<Type> infer(Op op, const std::vector<std::span<const Type>>& operands, const Attributes& attributes) {
   std::vector<Type> types;
   if (op == Op::get) {

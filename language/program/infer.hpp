@@ -17,5 +17,7 @@ struct Contraction {
 };
 /// Throws InputError if that is not what `spec` is.
 Contraction contraction_from(std::string_view spec);
+/// Whether it sums, and either operand has an index of the result that the other has not.
+bool is_of_matrices(const Contraction& c);
 
 }  // namespace assay::language

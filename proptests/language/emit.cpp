@@ -29,10 +29,24 @@ namespace assay::language {
 namespace {
 
 /// States that are matrices, vectors and numbers; contractions of every kind, sums along tokens, powers; nodes between
-/// inputs and scans; numbers that are written; axes of length 0.
-constexpr const char* drawn_programs[] = {
-    "deltanet",          "rwkv7", "mdn", "falcon2", "retnet", "mlstm", "rg_lru", "mamba2", "preconditioned_kda",
-    "falcon3a-pairs-all"};
+/// inputs and scans; numbers that are written; axes of length 0. Rows of softmax, of what masks of every kind let see,
+/// and logarithms of their sums; products of matrices between inputs and scans; counts; rows that solve.
+constexpr const char* drawn_programs[] = {"deltanet",
+                                          "rwkv7",
+                                          "mdn",
+                                          "falcon2",
+                                          "retnet",
+                                          "mlstm",
+                                          "rg_lru",
+                                          "mamba2",
+                                          "preconditioned_kda",
+                                          "falcon3a-pairs-all",
+                                          "softmax_attention",
+                                          "parallax",
+                                          "sink_attention",
+                                          "selective_attention",
+                                          "native_sparse_attention",
+                                          "lla"};
 
 /// How a draw errs.
 struct Erring {

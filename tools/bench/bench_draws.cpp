@@ -25,7 +25,6 @@ namespace assay {
 namespace {
 
 constexpr int together = 4;  // as many draws as a verdict needs at first
-constexpr const char* sizes[] = {"1,65,4/2,40,33", "1,4096,16,128"};
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -54,7 +53,7 @@ std::string digest_of_text(const language::Mechanism& mechanism) {
   return Sha256().update(language::emit(mechanism.gradient).text).hex().substr(0, digits);
 }
 
-std::vector<std::string> row_of(const std::string& file, const char* size, language::TextExecutor& gpu,
+std::vector<std::string> row_of(const std::string& file, const std::string& size, language::TextExecutor& gpu,
                                 std::size_t& differ) {
   const auto mechanism = language::find_mechanism(file);
   require(mechanism != nullptr, file, ": expected a program's file");
@@ -80,7 +79,8 @@ std::vector<std::string> row_of(const std::string& file, const char* size, langu
 
 }  // namespace
 
-std::string page_of_draws(const std::vector<std::string>& files, std::size_t& differ) {
+std::string page_of_draws(const std::vector<std::string>& files, const std::vector<std::string>& shapes,
+                          std::size_t& differ) {
   std::string why;
   const auto gpu = language::cuda_texts(
       {}, {[](const std::string&) {}, [](const std::string& trouble) { throw InputError(trouble); }}, why);
@@ -89,7 +89,7 @@ std::string page_of_draws(const std::vector<std::string>& files, std::size_t& di
                     .words({"program", "source", "shape"})
                     .numbers({"numbers", "differ", "a draw, s", text(together, " draws at once, s"), "evaluator, s"});
   for (const std::string& file : files)
-    for (const char* size : sizes) table.rows.push_back(row_of(file, size, *gpu, differ));
+    for (const std::string& shape : shapes) table.rows.push_back(row_of(file, shape, *gpu, differ));
   return fmt::format(R"(<!-- written by `assay-lab bench draws -o records/emitted.md`, on a GPU -->
 
 # Draws of programs on a GPU

@@ -323,7 +323,9 @@ int run_bench_check(const BenchCheckOptions& options, Console& console) {
 }
 
 struct BenchDrawsOptions {
-  std::vector<std::string> programs = {"deltanet", "gated_deltanet", "kda", "mamba2", "falcon2"};
+  std::vector<std::string> programs = {"deltanet", "gated_deltanet",    "kda",     "mamba2",
+                                       "falcon2",  "softmax_attention", "parallax"};
+  std::vector<std::string> shapes = {"1,65,4/2,40,33", "1,4096,16,128"};
   std::string folder = "mechanisms/json", verify, output = "-";
 };
 
@@ -337,7 +339,7 @@ int run_bench_draws(const BenchDrawsOptions& options, Console& console) {
   std::vector<std::string> files;
   for (const std::string& name : options.programs) files.push_back(options.folder + '/' + name + ".json");
   std::size_t differ = 0;
-  file.commit(page_of_draws(files, differ));
+  file.commit(page_of_draws(files, options.shapes, differ));
   return differ == 0 ? exit_passed : exit_failed;
 }
 
@@ -404,6 +406,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   CLI::App* draws = app.add_subcommand("draws", "draws of programs on a GPU, beside the evaluator's");
   auto draws_options = std::make_shared<BenchDrawsOptions>();
   draws->add_option("--programs", draws_options->programs, "some of the library's")->delimiter(',');
+  draws->add_option("--shape", draws_options->shapes, "B,T,H,d of the inputs, as often as there are shapes")
+      ->capture_default_str();
   draws->add_option("--folder", draws_options->folder, "where their files are")->capture_default_str();
   draws->add_option("--verify", draws_options->verify, "a page that was written so: say whose texts have changed");
   draws->add_option("-o,--output", draws_options->output, "where the page goes; - is standard output")
