@@ -402,7 +402,7 @@ RARE void factor(const Draw& draw, Key key, int matrices, int n, double* a) {
       MEET;
       const double pivot = a[(long)j * n + j];
       if (!(pivot > 0)) break;  // all threads, which meet below
-      EACH_FROM(0, i, n)
+      EACH(i, n)
         if (i > j)
           a[(long)i * n + j] = j == 0 ? rounded(draw, key, base, (unsigned)i - 1, a[i] / pivot)
                                       : rounded(draw, key, at_j + i - j + 1, 0, a[(long)j * n + i] / pivot);
@@ -430,8 +430,8 @@ RARE void solve(const Draw& draw, Key key, int matrices, int n, int columns, boo
     bool is_zero = absorb;
     for (int i = 0; absorb && i < n; ++i) is_zero = is_zero && to[(long)i * columns] == 0;
     const bool has_none = is_none(own[0]);
-    MEET_WARP;
     const auto put = [&](int i, double value) {
+      MEET_WARP;  // all have read what is there
       if (lane_of_warp() == 0) to[(long)i * columns] = has_none ? none() : is_zero ? 0.0 : value;
       MEET_WARP;
     };
