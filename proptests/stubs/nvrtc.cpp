@@ -57,7 +57,7 @@ int nvrtcCompileProgram(Handle program, int options, const char* const* list) {
   for (std::size_t at = text.find(token); stub_breaks && at != std::string::npos; at = text.find(token, at))
     text.replace(at, token.size(), "0, ");
   std::ofstream(file) << text;
-  std::string command = "\"" STUB_COMPILER "\" -std=c++20 -O1 -w -ffp-contract=off -shared -fPIC";
+  std::string command = "\"" STUB_COMPILER "\" -std=c++20 -O0 -w -ffp-contract=off -shared -fPIC";
   for (int i = 0; i < options; ++i)
     if (std::string(list[i]).starts_with("-D")) command += std::string(" ") + list[i];
   return std::system((command + " -o \"" + source->library + "\" \"" + file + "\"").c_str()) == 0 ? 0 : 1;
