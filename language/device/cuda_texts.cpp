@@ -26,6 +26,11 @@ struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Why it does not take one text.
+struct TextFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// As the prelude of emitted texts has it: after as many lengths as there is room for come the heads and the steps of a
 /// segment.
 struct Launch {
@@ -156,9 +161,9 @@ class Memory {
   std::size_t taken_ = 0;
 };
 
-/// A text that was compiled for how draws err and the lengths of its axes but those that scans run along.
+/// A text that was compiled for how draws err and the lengths of its axes but those that are the launch's.
 struct Compiled {
-  Driver::Handle run = nullptr, ask = nullptr;
+  Driver::Handle run = nullptr, ask = nullptr;  ///< none if the GPU does not take it
   unsigned threads = 1, shared_bytes = 0;
   std::map<std::vector<int>, std::size_t> workspace;  ///< bytes that a block needs, by the lengths of the others
 };
@@ -180,7 +185,7 @@ std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<
     d.log(program, log.data());
   }
   d.destroy_program(&program);
-  if (binary.empty()) throw DeviceFailure("its compiler does not take a text: " + log.substr(0, log.find('\n')));
+  if (binary.empty()) throw TextFailure("its compiler says: " + log.substr(0, log.find('\n')));
   return binary;
 }
 
@@ -236,12 +241,18 @@ class CudaTexts final : public TextExecutor {
     if (known != compiled_.end()) return known->second;
     if (const auto binary = kept_.find ? kept_.find(key) : std::nullopt) try {
         return compiled_[key] = loaded(text, *binary);
-      } catch (const DeviceFailure&) {  // another driver's, say
+      } catch (const std::runtime_error&) {  // another driver's, say
       }
-    news_.compiles(text.name.substr(std::string_view("assay_").size()));
-    const std::string binary = compiled(gpu_, text.text, options);
-    if (kept_.keep) kept_.keep(key, binary);
-    return compiled_[key] = loaded(text, binary);
+    const std::string program = text.name.substr(std::string_view("assay_").size());
+    news_.compiles(program);
+    try {
+      const std::string binary = compiled(gpu_, text.text, options);
+      if (kept_.keep) kept_.keep(key, binary);
+      return compiled_[key] = loaded(text, binary);
+    } catch (const TextFailure& failure) {
+      news_.refuses(program, failure.what());
+      return compiled_[key] = {};
+    }
   }
 
   Compiled loaded(const Emitted& text, const std::string& binary) const {
@@ -261,7 +272,8 @@ class CudaTexts final : public TextExecutor {
     stream.wait();
     one.threads = static_cast<unsigned>(numbers[0]);
     one.shared_bytes = static_cast<unsigned>(numbers[1]) * static_cast<unsigned>(sizeof(double));
-    gpu_.must(d.set_attribute(one.run, dynamic_shared, static_cast<int>(one.shared_bytes)));
+    if (d.set_attribute(one.run, dynamic_shared, static_cast<int>(one.shared_bytes)) != 0)
+      throw TextFailure("it needs more shared memory than there is");
     return one;
   }
 
@@ -283,6 +295,7 @@ class CudaTexts final : public TextExecutor {
     const std::lock_guard lock(guard_);  // others want the same one
     if (has_failed_) throw DeviceFailure("it has failed before");
     Compiled& compiled = find(text, run);
+    if (compiled.run == nullptr) return {compiled, 0};
     const std::vector<int> lengths(launch.numbers.begin(), launch.numbers.begin() + most_free_lengths);
     const auto known = compiled.workspace.find(lengths);
     const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
@@ -298,6 +311,7 @@ class CudaTexts final : public TextExecutor {
     const auto behind = static_cast<std::size_t>(lengths_of_launch(text.lengths.size()));
     launch.numbers[behind] = run.heads, launch.numbers[behind + 1] = steps_of_segment;
     const auto [compiled, of_block] = prepared(text, run, launch);
+    if (compiled.run == nullptr) return false;
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);
     std::size_t bytes = padded(work);
     const auto add = [&bytes](const auto& arrays) {

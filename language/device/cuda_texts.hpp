@@ -16,9 +16,11 @@ struct KeptTexts {
   std::function<void(const std::string& what, std::string_view bytes)> keep;
 };
 
-/// Told what takes time, and of the first failure, after which the evaluator draws.
+/// Told what takes time, of programs that the evaluator draws, since the GPU does not take them, and of the first
+/// failure, after which it draws all.
 struct TextNews {
   std::function<void(const std::string& program)> compiles;
+  std::function<void(const std::string& program, const std::string& why)> refuses;
   std::function<void(const std::string& why)> fails;
 };
 

@@ -101,7 +101,7 @@ using Names = std::vector<std::string>;
 
 /// A GPU that is the host (proptests/stubs), and what it says.
 struct StubGpu {
-  std::vector<std::string> compiled, failures;
+  std::vector<std::string> compiled, refused, failures;
   std::map<std::string, std::string> kept;
   bool *fails, *breaks;
   std::string why;
@@ -122,10 +122,12 @@ struct StubGpu {
                             return found == kept.end() ? std::nullopt : std::optional(found->second);
                           },
                           [this](const std::string& what, std::string_view bytes) { kept[what] = bytes; }};
-    texts = cuda_texts(keeps,
-                       {[this](const std::string& program) { compiled.push_back(program); },
-                        [this](const std::string& text) { failures.push_back(text); }},
-                       why);
+    texts = cuda_texts(
+        keeps,
+        {[this](const std::string& program) { compiled.push_back(program); },
+         [this](const std::string& program, const std::string& why) { refused.push_back(program + ": " + why); },
+         [this](const std::string& text) { failures.push_back(text); }},
+        why);
   }
 };
 
@@ -175,6 +177,25 @@ TEST_F(Emit, AGpuThatFailsIsNotAskedAgain) {
   *gpu.fails = false;
   EXPECT_EQ(gpu.failures, Names{"the stub fails"});
   EXPECT_FALSE(gpu.texts->is_worth(1e12));
+}
+
+/// The evaluator draws that program then, and it is said once; others go to the GPU still.
+TEST_F(Emit, ATextThatDoesNotCompileIsRefusedAlone) {
+  StubGpu gpu;
+  ASSERT_NE(gpu.texts, nullptr) << gpu.why;
+  const Room& room = program_room(in_library("gated_deltanet"));
+  const Problem problem = of_several_heads(room);
+  Emitted nonsense = emit(program_of(room).gradient);
+  nonsense.text += "nonsense";
+  const Posed<double> posed(program_of(room), problem);
+  for (int draw = 0; draw < 2; ++draw) {
+    TextRun run{posed.sizes(), posed.heads(), {}, {}, {}};
+    EXPECT_FALSE(gpu.texts->run(nonsense, run));
+  }
+  EXPECT_EQ(gpu.refused, Names{"gated_deltanet: its compiler says: "});
+  EXPECT_EQ(drawn_otherwise(program_of(room), problem, errings[0], *gpu.texts, 44), Names{});
+  EXPECT_EQ(gpu.compiled, Names(2, "gated_deltanet"));
+  EXPECT_EQ(gpu.failures, Names{});
 }
 
 /// Random numbers that do not know their token: the bits say so.

@@ -83,7 +83,11 @@ std::string page_of_draws(const std::vector<std::string>& files, const std::vect
                           std::size_t& differ) {
   std::string why;
   const auto gpu = language::cuda_texts(
-      {}, {[](const std::string&) {}, [](const std::string& trouble) { throw InputError(trouble); }}, why);
+      {},
+      {[](const std::string&) {},
+       [](const std::string& program, const std::string& why) { throw InputError(program + ": " + why); },
+       [](const std::string& trouble) { throw InputError(trouble); }},
+      why);
   require(gpu != nullptr, "draws on a GPU: ", why);
   Table table = Table()
                     .words({"program", "source", "shape"})

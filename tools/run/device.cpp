@@ -48,6 +48,9 @@ class TextsOnGpu final : public language::TextExecutor {
           [](const std::string& program) {
             std::cerr << text("assay: compiles ", program, " for the GPU, once, which takes about 2 s\n");
           },
+          [](const std::string& program, const std::string& why) {
+            std::cerr << text("assay: the CPU draws ", program, ", because the GPU does not take it: ", why, '\n');
+          },
           [](const std::string& why) {
             std::cerr << text("assay: the CPU draws, because the GPU has failed: ", why, '\n');
           }};
