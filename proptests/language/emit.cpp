@@ -125,7 +125,7 @@ struct StubGpu {
     texts = cuda_texts(
         keeps,
         {[this](const std::string& program) { compiled.push_back(program); },
-         [this](const std::string& program, const std::string& why) { refused.push_back(program + ": " + why); },
+         [this](const std::string& program, const std::string& text) { refused.push_back(program + ": " + text); },
          [this](const std::string& text) { failures.push_back(text); }},
         why);
   }
