@@ -19,10 +19,9 @@ namespace {
 
 constexpr int unlimited = 0x7fffffff;
 DEVICE int least(int a, int b) { return b < a ? b : a; }
-constexpr int tile_numbers = 1 << 16, tile_tokens = 32;  // as language/evaluate/in_tiles.cpp
-// How many tokens go side by side where a token's largest value has so many numbers.
-DEVICE int tokens_in_tile(long largest) {
-  return largest > tile_numbers ? 1 : most(1, least(tile_tokens, (int)(tile_numbers / largest)));
+// How many tokens go side by side where a token's largest value has so many numbers (language/evaluate/in_tiles.hpp).
+DEVICE int tokens_in_tile(long largest, int most_numbers, int most_tokens) {
+  return largest > most_numbers ? 1 : least(most_tokens, (int)(most_numbers / largest));
 }
 #ifdef __CUDACC__
 constexpr int warp = 32;

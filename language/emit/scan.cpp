@@ -98,8 +98,9 @@ void Emitter::find_tokens(int v) {
     if (known.insert(count).second)
       text += fmt::format("largest{0} = largest{0} < {1} ? {1} : largest{0};\n", v, count);
   }
-  tokens_of_tiles_.push_back(text +
-                             fmt::format("const int tokens{0} = tokens_in_tile(largest{0});\n(void)tokens{0};", v));
+  tokens_of_tiles_.push_back(
+      text + fmt::format("const int tokens{0} = tokens_in_tile(largest{0}, {1}, {2});\n(void)tokens{0};", v,
+                         most_numbers_of_tile, most_tokens_of_tile));
 }
 
 /// Tiles of tokens one after the other, their values node by node; states in the place of the last ones.

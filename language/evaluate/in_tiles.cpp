@@ -183,8 +183,6 @@ std::shared_ptr<const Block> step_of_tile(const Block& body, int carry, int xs) 
 }
 
 int tile_of(const Block& step, const Sizes& sizes) {
-  constexpr double most_numbers = 0x1p16;
-  constexpr int most = 32;
   Sizes one = sizes;
   one[tokens_of_tile] = 1;
   double largest = 1;
@@ -193,7 +191,7 @@ int tile_of(const Block& step, const Sizes& sizes) {
     if (axes.empty() || axes[0] != tile) continue;
     largest = std::max(largest, static_cast<double>(shape_of(step.type(v), one).count()));
   }
-  return static_cast<int>(std::clamp<double>(most_numbers / largest, 1, most));
+  return static_cast<int>(std::clamp<double>(most_numbers_of_tile / largest, 1, most_tokens_of_tile));
 }
 
 }  // namespace assay::language
