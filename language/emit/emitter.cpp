@@ -66,9 +66,8 @@ Emitted Emitter::emitted() {
   }
   const std::string name = word_of(program_.name);
   Emitted result{"assay_" + name, {}, {}, {}};
-  const bool has_products = multiplies_ || nodes_.multiplies();
   result.text = prelude(lengths_of_launch(free_.size()), !is_of_tiles());
-  if (has_products) result.text += products_text();
+  if (has_calls()) result.text += products_text();
   result.text += header(name) + run_text(name);
   for (const Dim& dim : lengths_) result.macros.push_back("ASSAY_" + dim.name);
   for (const Dim& dim : free_) result.lengths.push_back(dim.name);
@@ -179,7 +178,7 @@ std::string Emitter::header(const std::string& name) const {
     threads.push_back(length_of(dim));
   }
   for (const Dim& dim : columns_) threads.push_back(length_of(dim));
-  if (multiplies_ || nodes_.multiplies()) shared.emplace_back("stage_of_products(lanes * groups)");
+  if (has_calls()) shared.emplace_back("stage_of_products(lanes * groups)");
   shared.insert(shared.end(), shared_.begin(), shared_.end());
   text += fmt::format("constexpr int lanes = LANES({}), groups = GROUPS(lanes);\n", largest_of(threads));
   text += fmt::format("constexpr int stage_lines = groups * share;\nconstexpr long shared_numbers = {};\n",

@@ -68,6 +68,8 @@ class Emitter {
   std::string steps(int v) const;
 
   bool is_of_tiles() const;
+  /// Whether it calls functions of products_text.
+  bool has_calls() const { return !tiles_.empty() || nodes_.has_calls(); }
   std::string header(const std::string& name) const;
   std::string run_text(const std::string& name) const;
 
@@ -84,7 +86,6 @@ class Emitter {
   std::map<int, Replayed> replayed_;                          ///< by the value that has them
   std::map<int, std::size_t> output_of_;                      ///< values that are stored as an output
   std::vector<std::pair<std::string, std::string>> buffers_;  ///< of the workspace: names and counts
-  bool multiplies_ = false;                                   ///< a step of a tile does
   std::vector<std::string> shared_;                           ///< numbers in shared memory that each scan has
 };
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <utility>
 
 #include "language/program/infer.hpp"
 #include "language/program/lists.hpp"
 
 namespace assay::language::device {
+
 Place where_it_varies(const Scope& scope, int v, std::string base) {
   return [all = dense(std::move(base), scope.varying(v)), varies = scope.varies(v)](const Indices& at) {
     Indices own;
@@ -57,7 +57,11 @@ void Nodes::find_seen(const std::vector<int>& need) {
 void Nodes::compute(int v, const Place& to, bool in_place) {
   const Node& node = *scope_.block().node(v);
   const std::vector<Dim>& axes = scope_.axes(v);
-  const std::optional<int> product = scope_.contraction_of(v);
+  const std::optional<int> contraction = scope_.contraction_of(v);
+  const bool multiplies =
+      contraction &&
+      (in_tiles_ || is_of_matrices(contraction_from(scope_.block().node(*contraction)->attributes.spec)));
+  has_calls_ = has_calls_ || multiplies || any_of(node.op, {Op::solve, Op::softmax, Op::logsumexp});
   if (node.op == Op::solve)
     solved(v, to);
   else if (any_of(node.op, {Op::softmax, Op::logsumexp}))
@@ -66,8 +70,8 @@ void Nodes::compute(int v, const Place& to, bool in_place) {
     over(std::vector<Dim>(axes.begin() + 1, axes.end()), [&](const Indices& at) { return cumulated(v, to, at); });
   else if (node.op == Op::shift)
     over(axes, [&](const Indices& at) { return shifted(node, to, at); });
-  else if (product && (in_tiles_ || is_of_matrices(contraction_from(scope_.block().node(*product)->attributes.spec))))
-    multiply(v, *product, to, in_place);
+  else if (multiplies)
+    multiply(v, *contraction, to, in_place);
   else
     over(scope_.varying(v), [&](const Indices& at) { return computed(v, to, at); });
 }
@@ -156,7 +160,6 @@ std::optional<Cut> Nodes::cut_of(int contraction) const {
 
 /// A contraction as products of matrices, itself or within an addition.
 void Nodes::multiply(int v, int contraction, const Place& to, bool in_place) {
-  multiplies_ = true;
   const std::optional<Cut> cut = cut_of(contraction);
   if (cut)
     over(scope_.axes(v), [&](const Indices& all) {

@@ -31,8 +31,8 @@ class Nodes {
   void find_seen(const std::vector<int>& need);
   /// Puts a node that is no scan where `to` says. `in_place`: that is where the first term of a sum is.
   void compute(int v, const Place& to, bool in_place = false);
-  /// Whether anything needs `stage_of_products` numbers in shared memory.
-  bool multiplies() const { return multiplies_; }
+  /// Whether anything that it made calls functions of `products_text`.
+  bool has_calls() const { return has_calls_; }
 
  private:
   void line(std::string text) { lines_.push_back(std::move(text)); }
@@ -46,7 +46,7 @@ class Nodes {
 
   Scope& scope_;
   std::vector<std::string>& lines_;
-  bool in_tiles_, multiplies_ = false;
+  bool in_tiles_, has_calls_ = false;
   Buffer buffer_;
   int factored_ = -1;  ///< matrices, and where their factors are
   std::string factors_;

@@ -431,7 +431,7 @@ RARE void solve(const Draw& draw, Key key, int matrices, int n, int columns, boo
     const bool has_none = is_none(own[0]);
     const auto put = [&](int i, double value) {
       MEET_WARP;  // all have read what is there
-      if (lane_of_warp() == 0) to[(long)i * columns] = has_none ? none() : is_zero ? 0.0 : value;
+      if (lane_of_warp() == 0) to[(long)i * columns] = is_zero ? 0.0 : has_none ? none() : value;
       MEET_WARP;
     };
     const long first = 1 + (long)m * n * columns + c, then = first + n - 1;

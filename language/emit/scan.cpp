@@ -162,7 +162,6 @@ void Emitter::scan_in_tiles(int v) {
       return std::vector<std::string>{fmt::format("{} = {};", row.to(to), scope.written(row.value, at))};
     });
   line("}");
-  multiplies_ = multiplies_ || nodes.multiplies();
 }
 
 /// A part of the workspace for an array of as many tokens as go side by side.

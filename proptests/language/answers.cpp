@@ -91,21 +91,6 @@ TEST(ProgramAnswers, AreExactInRationals) {
   EXPECT_GT(compared, 100);
 }
 
-/// A program of one input x, in a file; its path.
-std::string file_of(std::string_view name, std::string_view nodes, std::string_view results,
-                    std::string_view type = "real T") {
-  std::string path = text(testing::TempDir(), "assay_", name, ".json");
-  std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
-                      << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":")" << type
-                      << R"(","domain":"real","default":null,"gradient":true}],"body":{"params":[")" << type
-                      << R"("],"nodes":)" << nodes << R"(,"results":)" << results << "}}";
-  return path;
-}
-const Room& written(std::string_view name, std::string_view nodes, std::string_view results,
-                    std::string_view type = "real T") {
-  return program_room(file_of(name, nodes, results, type));
-}
-
 /// Operations that no program of the library has: a tie of max, a recurrence from last to first token, turned axes.
 TEST(ProgramAnswers, OfRareOperationsHaveTheGradientsThatDualNumbersSay) {
   constexpr const char* rare[][4] = {

@@ -179,6 +179,27 @@ TEST_F(Emit, AGpuThatFailsIsNotAskedAgain) {
   EXPECT_FALSE(gpu.texts->is_worth(1e12));
 }
 
+/// Programs that multiply no matrices: rows of softmax between inputs and outputs, and tokens side by side alone.
+TEST_F(Emit, TextsHaveWhatTheyCall) {
+  constexpr const char* of_rows[][3] = {
+      {"rows",
+       R"([["const",[],{"value":true}],["expand",[1],{"at":0,"size":"T"}],["expand",[2],{"at":1,"size":"D"}],)"
+       R"(["softmax",[0,3]]])",
+       "[4]"},
+      {"map",
+       R"([["scan",[0],{"body":{"nodes":[["exp",[0]]],"params":["real D"],"results":[1]},"carry":0,"reverse":false,"xs":1}],)"
+       R"(["get",[1],{"i":0}]])",
+       "[2]"}};
+  StubGpu gpu;
+  ASSERT_NE(gpu.texts, nullptr) << gpu.why;
+  for (const auto& [name, nodes, results] : of_rows) {
+    const Room& room = written(name, nodes, results, "real T D");
+    EXPECT_EQ(drawn_otherwise(program_of(room), made(room, "1,70,2,6,5"), errings[0], *gpu.texts, 44), Names{}) << name;
+  }
+  EXPECT_EQ(gpu.refused, Names{});
+  EXPECT_EQ(gpu.compiled, (Names{"rows", "map"}));
+}
+
 /// The evaluator draws that program then, and it is said once; others go to the GPU still.
 TEST_F(Emit, ATextThatDoesNotCompileIsRefusedAlone) {
   StubGpu gpu;

@@ -1,6 +1,8 @@
 #pragma once
 // Programs that tests read: those of the language's first implementation, in Python, with the digests that it gave
 // them.
+#include <gtest/gtest.h>
+
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -43,6 +45,21 @@ inline const Room& program_room(std::string_view path) {
   return *held.back();
 }
 inline std::string in_library(const std::string& name) { return source_dir() + "/mechanisms/json/" + name + ".json"; }
+/// A program of one input x, in a file; its path.
+inline std::string file_of(std::string_view name, std::string_view nodes, std::string_view results,
+                           std::string_view type = "real T") {
+  std::string path = text(testing::TempDir(), "assay_", name, ".json");
+  std::ofstream(path) << R"({"format":"assay-mechanism","version":1,"name":")" << name
+                      << R"(","settings":{},"outputs":["o"],"inputs":[{"name":"x","type":")" << type
+                      << R"(","domain":"real","default":null,"gradient":true}],"body":{"params":[")" << type
+                      << R"("],"nodes":)" << nodes << R"(,"results":)" << results << "}}";
+  return path;
+}
+/// The room of such a program.
+inline const Room& written(std::string_view name, std::string_view nodes, std::string_view results,
+                           std::string_view type = "real T") {
+  return program_room(file_of(name, nodes, results, type));
+}
 /// A problem as `assay case` makes it.
 inline Problem made(const Room& room, const std::string& shape) {
   return room.make({.mechanism = std::string(room.name), .shape = shape_from(shape)});
