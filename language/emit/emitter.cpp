@@ -60,9 +60,7 @@ Emitted Emitter::emitted() {
     const int v = block_.results[r];
     if (const auto found = output_of_.find(v); found != output_of_.end() && found->second == r) continue;
     const Place to = dense(fmt::format("out{}", r), top_.axes(v));
-    nodes_.over(top_.axes(v), [&](const Indices& at) {
-      return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(v, at))};
-    });
+    nodes_.copy(top_.axes(v), to, [&](const Indices& at) { return top_.written(v, at); });
   }
   const std::string name = word_of(program_.name);
   Emitted result{"assay_" + name, {}, {}, {}};

@@ -27,6 +27,8 @@ Matrices::Matrices(const Scope& scope, int v, int contraction, const std::option
      : has(left_, letter) == has(right_, letter) ? both_
      : has(letters(of_columns_), letter)         ? columns_
                                                  : rows_) += letter;
+  are_dots_ = rows_.empty() && columns_.empty() && both_.size() <= most_axes_of_group;
+  if (are_dots_) rows_.swap(both_);  // lines
   for (const std::string* group : {&rows_, &columns_, &sums_})
     if (group->size() > most_axes_of_group)
       scope.refuse(v, "is a product of matrices whose lines run over three axes, and no text is emitted for that yet");
@@ -78,40 +80,40 @@ std::string Matrices::key(int operand) const {
   return scope_.key_of(contraction_, cut_ ? 1 + operand : scope_.part_of(contraction_, operand));
 }
 
+int Matrices::value_of(int operand) const {
+  return scope_.block().node(contraction_)->args[static_cast<std::size_t>(operand)];
+}
+
 std::string Matrices::operand(int which, const std::string& lines) const {
   const std::string& own = letters(which);
-  const int of = scope_.block().node(contraction_)->args[static_cast<std::size_t>(which)];
-  const Text value = [&](char one) { return scope_.written(of, at(own, one, true)); };
+  const Text value = [&](char one) { return scope_.written(value_of(which), at(own, one, true)); };
   const Text number = [&](char one) { return scope_.number_of(dims_of(own), at(own, one, false)); };
   return fmt::format("{{address({}), {}, {}, {}, {}, {}, {}, {}}}", value(none), steps(lines, own, value, true),
                      steps(sums_, own, value, true), number(none), steps(lines, own, number, false),
                      steps(sums_, own, number, false), key(which), has(sums_, own.back()));
 }
 
-std::string Matrices::result(const std::string& rows) const {
+std::string Matrices::result() const {
   const Text place = [&](char one) { return to_(at(result_, one, true)); };
   const Text start = [&](char one) {
     return sum_.start < 0 ? std::string("0") : scope_.written(sum_.start, at(result_, one, true));
   };
   const Text number = [&](char one) { return scope_.number_of(dims_of(result_), at(result_, one, false)); };
   return fmt::format("{{&{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", place(none),
-                     sum_.start < 0 ? "0" : fmt::format("address({})", start(none)), steps(rows, result_, place, true),
-                     steps(columns_, result_, place, true), steps(rows, result_, start, true),
-                     steps(columns_, result_, start, true), number(none), steps(rows, result_, number, false),
+                     sum_.start < 0 ? "0" : fmt::format("address({})", start(none)), steps(rows_, result_, place, true),
+                     steps(columns_, result_, place, true), steps(rows_, result_, start, true),
+                     steps(columns_, result_, start, true), number(none), steps(rows_, result_, number, false),
                      steps(columns_, result_, number, false), scope_.key_of(contraction_, 0));
 }
 
 std::vector<std::string> Matrices::product(bool in_place) const {
-  if (rows_.empty() && columns_.empty() && both_.size() <= most_axes_of_group) {
-    Matrices lines = *this;
-    lines.both_.clear();
-    return {fmt::format("dots(draw, {}, {},", group(both_), group(sums_)), lines.operand(0, both_) + ',',
-            lines.operand(1, both_) + ',', lines.result(both_) + ");"};
-  }
+  if (are_dots_)
+    return {fmt::format("dots(draw, {}, {},", group(rows_), group(sums_)), operand(0, rows_) + ',',
+            operand(1, rows_) + ',', result() + ");"};
   return {fmt::format("for (int m = 0; m < {}; ++m)", int_count(dims_of(both_))),
           fmt::format("multiply<lanes * groups>(draw, {}, {}, {}, {},", in_place, group(rows_), group(columns_),
                       group(sums_)),
-          operand(of_rows_, rows_) + ',', operand(of_columns_, columns_) + ',', result(rows_) + ");"};
+          operand(of_rows_, rows_) + ',', operand(of_columns_, columns_) + ',', result() + ");"};
 }
 
 std::string Matrices::element(const Indices& at) const {
@@ -119,9 +121,8 @@ std::string Matrices::element(const Indices& at) const {
     Indices own, of_all;
     for (const char letter : letters(which))
       own.push_back(at[result_.find(letter)]), of_all.push_back(shifted(letter, own.back()));
-    const int of = scope_.block().node(contraction_)->args[static_cast<std::size_t>(which)];
     return fmt::format("as_read(draw, {}, {}, {})", key(which), scope_.number_of(dims_of(letters(which)), own),
-                       scope_.written(of, of_all));
+                       scope_.written(value_of(which), of_all));
   };
   Indices to;
   for (std::size_t i = 0; i < at.size(); ++i) to.push_back(shifted(result_[i], at[i]));

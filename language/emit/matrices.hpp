@@ -40,9 +40,10 @@ class Matrices {
   Indices at(const std::string& letters, char one, bool of_all) const;
   std::string shifted(char letter, std::string index) const;
   std::string steps(const std::string& group, const std::string& letters, const Text& text, bool of_places) const;
+  int value_of(int operand) const;
   std::string key(int operand) const;
   std::string operand(int which, const std::string& lines) const;
-  std::string result(const std::string& rows) const;
+  std::string result() const;
 
   const Scope& scope_;
   int contraction_;
@@ -52,6 +53,7 @@ class Matrices {
   std::string left_, right_, result_;         ///< letters
   std::string both_, rows_, columns_, sums_;  ///< letters of both operands and the result, and of the others
   int of_rows_ = 0, of_columns_ = 1;          ///< operands
+  bool are_dots_ = false;                     ///< of lines that both operands have, which are the rows
 };
 
 }  // namespace assay::language::device

@@ -38,14 +38,18 @@ void Nodes::over(const std::vector<Dim>& axes, const Statements& statements) {
   line("MEET;");
 }
 
+void Nodes::copy(const std::vector<Dim>& axes, const Place& to, const Place& from) {
+  over(axes, [&](const Indices& at) { return std::vector<std::string>{fmt::format("{} = {};", to(at), from(at))}; });
+}
+
 void Nodes::find_seen(const std::vector<int>& need) {
   for (const int v : need) {
     if (!masks_.any || masks_.mask[index(v)] < 0 || !seen_.insert(masks_.mask[index(v)]).second) continue;
     const int mask = masks_.mask[index(v)];
     const std::vector<Dim>& axes = scope_.axes(mask);
     const Indices at = indices_of(axes, "(int)n");
-    line(fmt::format("SHARED(int, seen{}, 2);\nONCE seen{}[0] = 0x7fffffff, seen{}[1] = 0;\nMEET;", mask, mask, mask));
-    line("{\nint low = 0x7fffffff, high = 0;");
+    line(fmt::format("SHARED(int, seen{}, 2);\nONCE seen{}[0] = unlimited, seen{}[1] = 0;\nMEET;", mask, mask, mask));
+    line("{\nint low = unlimited, high = 0;");
     line(fmt::format("SOME_UNROLLED EACH_LONG(n, {}) if ({} != 0) low = least(low, {}), high = most(high, {} + 1);",
                      count_of(axes), scope_.written(mask, at), at.back(), at.back()));
     line(fmt::format("widen(seen{}, low, high);\n}}\nMEET;", mask));
@@ -117,7 +121,7 @@ void Nodes::scored(int v, const Place& to) {
   const bool is_softmax = node.op == Op::softmax;
   Indices row = indices_of(rows, "r"), at = row;
   at.push_back("i");
-  const std::string place = to(is_softmax ? at : row), mask = fmt::format("{}", node.args[1]);
+  const std::string place = to(is_softmax ? at : row), mask = std::to_string(node.args[1]);
   const bool is_known = seen_.contains(node.args[1]);
   line(fmt::format("scored<{}>(draw, {}, {}, {}, {}, {},", is_softmax, scope_.key_of(v, 0), int_count(rows),
                    length_of(axes.back()), is_known ? "from" + mask : "0",
@@ -138,14 +142,10 @@ void Nodes::solved(int v, const Place& to) {
   const std::string n = length_of(all.back()), key = scope_.key_of(v, 0);
   if (factored_ != matrix) {
     factored_ = matrix, factors_ = buffer_(v, all);
-    over(all, [&](const Indices& at) {
-      return std::vector<std::string>{fmt::format("{} = {};", dense(factors_, all)(at), scope_.written(matrix, at))};
-    });
+    copy(all, dense(factors_, all), [&](const Indices& at) { return scope_.written(matrix, at); });
     line(fmt::format("factor(draw, {}, {}, {}, {});", key, int_count(lead), n, factors_));
   }
-  over(axes, [&](const Indices& at) {
-    return std::vector<std::string>{fmt::format("{} = {};", to(at), scope_.written(node.args[1], at))};
-  });
+  copy(axes, to, [&](const Indices& at) { return scope_.written(node.args[1], at); });
   line(fmt::format("solve(draw, {}, {}, {}, {}, {}, {}, &{});", key, int_count(lead), n,
                    axes.size() == all.size() ? length_of(axes.back()) : "1", node.attributes.absorb, factors_,
                    to(Indices(axes.size(), "0"))));

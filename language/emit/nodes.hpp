@@ -27,6 +27,8 @@ class Nodes {
 
   /// A loop over the elements of an array; threads meet after it.
   void over(const std::vector<Dim>& axes, const Statements& statements);
+  /// Puts all elements of an array into another.
+  void copy(const std::vector<Dim>& axes, const Place& to, const Place& from);
   /// Says which numbers masks let see, before what they leave out is computed.
   void find_seen(const std::vector<int>& need);
   /// Puts a node that is no scan where `to` says. `in_place`: that is where the first term of a sum is.

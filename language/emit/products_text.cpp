@@ -32,6 +32,13 @@ DEVICE double from_lane(double x, int lane) { return __shfl_sync(0xffffffffU, x,
 #define MEET_WARP __syncwarp()
 DEVICE int bits_in(unsigned x) { return __popc(x); }
 DEVICE int first_bit(unsigned x) { return __ffs((int)x) - 1; }
+DEVICE int first_of(int width) { return (int)threadIdx.x / width; }
+DEVICE int step_of(int width) { return (int)blockDim.x / width; }
+DEVICE int thread_of_line() { return (int)threadIdx.x % threads_a_line; }
+DEVICE int sum_in_line(int x) {
+  for (int l = threads_a_line / 2; l > 0; l /= 2) x += __shfl_xor_sync(0xffffffffU, x, l, threads_a_line);
+  return x;
+}
 DEVICE void widen(int* range, int low, int high) {
   if (low < high) atomicMin(range, low), atomicMax(range + 1, high);
 }
@@ -44,6 +51,11 @@ DEVICE double from_lane(double x, int) { return x; }
 #define MEET_WARP (void)0
 DEVICE int bits_in(unsigned x) { return (int)x; }
 DEVICE int first_bit(unsigned) { return 0; }
+// Threads work in groups of that width: which one this thread is of, and how many there are.
+DEVICE int first_of(int) { return 0; }
+DEVICE int step_of(int) { return 1; }
+DEVICE int thread_of_line() { return 0; }
+DEVICE int sum_in_line(int x) { return x; }
 DEVICE void widen(int* range, int low, int high) {
   if (low < high) range[0] = least(range[0], low), range[1] = most(range[1], high);
 }
@@ -129,40 +141,46 @@ DEVICE void put(const Draw& draw, const Result& to, Group rows, Group columns, i
       add_sum(draw, to.key, n, start, sum, squares, w);
 }
 
-// Sums of the products of lines, one of a and one of b each, in eight sums.
+struct Total {
+  double sum, squares;
+};
+// Of n terms and of their squares, in eight sums each, by the threads of a line. Every warp has to come here as a whole.
+template <class Term>
+DEVICE Total total_of(int n, const Term& term) {
+  Total total = {0, 0};
+#ifdef __CUDACC__
+  double sum = 0, squares = 0;
+  SOME_UNROLLED for (int i = thread_of_line(); i < n; i += threads_a_line) {
+    const double one = term(i);
+    sum += one, squares += one * one;
+  }
+  for (int l = 0; l < threads_a_line; ++l) {
+    total.sum += __shfl_sync(0xffffffffU, sum, l, threads_a_line);
+    total.squares += __shfl_sync(0xffffffffU, squares, l, threads_a_line);
+  }
+#else
+  Moments moments = {};
+  for (int i = 0; i < n; ++i) add_term(moments, i, term(i));
+  for (int l = 0; l < 8; ++l) total.sum += moments.sums[l], total.squares += moments.squares[l];
+#endif
+  return total;
+}
+// Sums of the products of lines, one of a and one of b each.
 RARE void dots(const Draw& draw, Group lines, Group terms, const Operand& a, const Operand& b, const Result& to) {
   const Group one = {1, 0};
-#ifdef __CUDACC__
-  const int lane = (int)threadIdx.x & 7, at_once = (int)blockDim.x / 8;
-  for (int start = 0; start < lines.count; start += at_once) {
-    const int n = start + (int)threadIdx.x / 8, own = n < lines.count ? terms.count : 0;
-    double sum = 0, square = 0, all = 0, squares = 0;
+  for (int begin = 0; begin < lines.count; begin += step_of(threads_a_line)) {
+    const int n = begin + first_of(threads_a_line);
     int of_a = 0, of_b = 0;
-    SOME_UNROLLED for (int s = lane; s < own; s += 8) {
-      const double x = read_at(draw, a, lines, terms, n, s), y = read_at(draw, b, lines, terms, n, s), term = x * y;
-      sum += term, square += term * term, of_a += x != 0, of_b += y != 0;
-    }
-    for (int l = 0; l < 8; ++l)
-      all += __shfl_sync(0xffffffffU, sum, l, 8), squares += __shfl_sync(0xffffffffU, square, l, 8);
-    for (int l = 4; l > 0; l /= 2)
-      of_a += __shfl_xor_sync(0xffffffffU, of_a, l, 8), of_b += __shfl_xor_sync(0xffffffffU, of_b, l, 8);
-    if (n < lines.count && lane == 0)
-      put(draw, to, lines, one, n, 0, start_at(to, lines, one, n, 0), all, squares, width_for(least(of_a, of_b)));
+    const Total total = total_of(n < lines.count ? terms.count : 0, [&](int s) {
+      const double x = read_at(draw, a, lines, terms, n, s), y = read_at(draw, b, lines, terms, n, s);
+      of_a += x != 0, of_b += y != 0;
+      return x * y;
+    });
+    const Width width = width_for(least(sum_in_line(of_a), sum_in_line(of_b)));
+    if (n < lines.count && thread_of_line() == 0)
+      put(draw, to, lines, one, n, 0, start_at(to, lines, one, n, 0), total.sum, total.squares, width);
   }
   MEET;
-#else
-  for (int n = 0; n < lines.count; ++n) {
-    Moments moments = {};
-    double all = 0, squares = 0;
-    int of_a = 0, of_b = 0;
-    for (int s = 0; s < terms.count; ++s) {
-      const double x = read_at(draw, a, lines, terms, n, s), y = read_at(draw, b, lines, terms, n, s);
-      add_term(moments, s, x * y), of_a += x != 0, of_b += y != 0;
-    }
-    for (int l = 0; l < 8; ++l) all += moments.sums[l], squares += moments.squares[l];
-    put(draw, to, lines, one, n, 0, start_at(to, lines, one, n, 0), all, squares, width_for(least(of_a, of_b)));
-  }
-#endif
 }
 
 // The terms without those at both ends that are zero in all rows, and the rows without those at both ends in which all
@@ -346,56 +364,29 @@ RARE void multiply(const Draw& draw, bool in_place, Group rows, Group columns, G
 
 // ---- systems of equations (language/evaluate/solve.hpp): definite ones, A = L D L^T
 
-// x less the products of n numbers, `step_a` and `step_b` apart: the one that is `round` and `element` of the draw. By
-// eight threads that lie side by side; every warp has to come here as a whole.
+// x less the products of n numbers, `step_a` and `step_b` apart: the one that is `round` and `element` of the draw.
 DEVICE double less_products(const Draw& draw, Key key, long element, unsigned round, double x, const double* a,
                             long step_a, const double* b, long step_b, int n) {
-  double sum = 0, squares = 0;
-#ifdef __CUDACC__
-  double own = 0, own_squares = 0;
-  for (int k = (int)threadIdx.x & 7; k < n; k += 8) {
-    const double term = a[k * step_a] * b[k * step_b];
-    own += term, own_squares += term * term;
-  }
-  for (int l = 0; l < 8; ++l)
-    sum += __shfl_sync(0xffffffffU, own, l, 8), squares += __shfl_sync(0xffffffffU, own_squares, l, 8);
-#else
-  Moments moments = {};
-  for (int k = 0; k < n; ++k) add_term(moments, k, a[k * step_a] * b[k * step_b]);
-  for (int l = 0; l < 8; ++l) sum += moments.sums[l], squares += moments.squares[l];
-#endif
-  double total = x - sum;
+  const Total products = total_of(n, [&](int k) { return a[k * step_a] * b[k * step_b]; });
+  double total = x - products.sum;
   const double terms = n + 1,
-               width = width_of(draw, total, squares + x * x, terms / 3, terms / 2, total * total / terms);
+               width = width_of(draw, total, products.squares + x * x, terms / 3, terms / 2, total * total / terms);
   if (is_finite(width)) total += centred(of_round(key, element, round), element) * width;
   return narrow ? one_off(draw, key, element, round + 1, total, 1) : total;
-}
-// Whether the first of the threads that have a line comes here.
-DEVICE bool is_first_of_line() {
-#ifdef __CUDACC__
-  return (threadIdx.x & 7) == 0;
-#else
-  return true;
-#endif
 }
 // The factors of matrices [n, n], in their place: L below the diagonal, D on it, L D above. The first number of one that
 // is not positive definite is none.
 RARE void factor(const Draw& draw, Key key, int matrices, int n, double* a) {
-#ifdef __CUDACC__
-  const int first_line = (int)threadIdx.x / 8, at_once = (int)blockDim.x / 8;
-#else
-  const int first_line = 0, at_once = 1;
-#endif
   for (int m = 0; m < matrices; ++m, a += (long)n * n) {
     const long base = (long)m * (n * (n - 1L) / 2);
     for (int j = 0; j < n; ++j) {
       const long at_j = base + (j - 1L) * n - j * (j - 1L) / 2;  // of the first dot of column j
-      for (int begin = j; j > 0 && begin < n; begin += at_once) {
-        const int i = begin + first_line, own = least(i, n - 1);
+      for (int begin = j; j > 0 && begin < n; begin += step_of(threads_a_line)) {
+        const int i = begin + first_of(threads_a_line), own = least(i, n - 1);
         const unsigned round = !every || i == j + 1 ? 0 : i == j && j == 1 ? (unsigned)n - 1 : 1;
         const double one = less_products(draw, key, at_j + own - j, round, a[(long)own * n + j], a + (long)own * n, 1,
                                          a + j, n, j);
-        if (i < n && is_first_of_line()) a[(long)j * n + i] = one;
+        if (i < n && thread_of_line() == 0) a[(long)j * n + i] = one;
       }
       EACH(i, j == 0 ? n : 0) a[i] = a[(long)i * n];
       MEET;
@@ -417,12 +408,7 @@ RARE void factor(const Draw& draw, Key key, int matrices, int n, double* a) {
 // Puts the solutions of systems, of which every matrix has `columns`, where the right-hand sides are: x[n][columns] of
 // each matrix. absorb: zeros stay zeros.
 RARE void solve(const Draw& draw, Key key, int matrices, int n, int columns, bool absorb, const double* a, double* x) {
-#ifdef __CUDACC__
-  const int first_system = (int)threadIdx.x / 32, at_once = (int)blockDim.x / 32;
-#else
-  const int first_system = 0, at_once = 1;
-#endif
-  for (int system = first_system; system < matrices * columns; system += at_once) {
+  for (int system = first_of(warp); system < matrices * columns; system += step_of(warp)) {
     const int m = system / columns, c = system % columns;
     const double* const own = a + (long)m * n * n;
     double* const to = x + (long)m * n * columns + c;
@@ -459,12 +445,7 @@ DEVICE void scored(const Draw& draw, Key key, int rows, int n, int from, int man
                    const Put& put, const Taken& taken) {
   constexpr unsigned each = every ? 3 : 1;
   const int lane = lane_of_warp(), end = from + many;
-#ifdef __CUDACC__
-  const int first_row = (int)threadIdx.x / warp, row_step = (int)blockDim.x / warp;
-#else
-  const int first_row = 0, row_step = 1;
-#endif
-  for (int r = first_row; r < rows; r += row_step) {
+  for (int r = first_of(warp); r < rows; r += step_of(warp)) {
     double top = -endless();
     bool is_open = false;
     unsigned seen = 0;
@@ -476,8 +457,7 @@ DEVICE void scored(const Draw& draw, Key key, int rows, int n, int from, int man
     }
     is_open = any_of_warp(is_open), seen = any_of_warp(seen != 0);
     for (int l = warp / 2; l > 0; l /= 2) top = maximum(top, from_lane(top, lane ^ l));
-    const bool has_sum = !is_open && seen != 0;
-    if (!has_sum) {
+    if (is_open || seen == 0) {
       const double x = is_open ? none() : is_softmax ? 0.0 : -endless();
       for (int i = lane; i < (is_softmax ? n : 1); i += warp) put(r, i, x);
       continue;

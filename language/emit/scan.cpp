@@ -3,12 +3,24 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "language/emit/emitter.hpp"
 #include "language/evaluate/in_tiles.hpp"
 #include "language/program/lists.hpp"
 
 namespace assay::language::device {
+namespace {
+
+/// The rows of a tile's tokens, in an array that has those of all.
+Place rows_of_tile(Place all) {
+  return [all = std::move(all)](Indices at) {
+    at[0] = fmt::format("(first + {})", at[0]);
+    return all(at);
+  };
+}
+
+}  // namespace
 
 std::string Emitter::name_of_scan(int v) const { return fmt::format("{}: scan {}", program_.name, v); }
 
@@ -126,15 +138,12 @@ void Emitter::scan_in_tiles(int v) {
       continue;
     }
     scope.put(i, to);
-    nodes_.over(top_.axes(get), [&](const Indices& at) {
-      return std::vector<std::string>{fmt::format("{} = {};", to(at), top_.written(node.args[index(i)], at))};
-    });
+    nodes_.copy(top_.axes(get), to, [&](const Indices& at) { return top_.written(node.args[index(i)], at); });
   }
-  for (int p = carry; p < static_cast<int>(node.args.size()); ++p)
-    scope.put(p, [this, of = node.args[index(p)], is_row = p < own](Indices at) {
-      if (is_row) at[0] = fmt::format("(first + {})", at[0]);
-      return top_.written(of, at);
-    });
+  for (int p = carry; p < static_cast<int>(node.args.size()); ++p) {
+    const Place all = [this, of = node.args[index(p)]](const Indices& at) { return top_.written(of, at); };
+    scope.put(p, p < own ? rows_of_tile(all) : all);
+  }
   find_tokens(v);
   line(fmt::format("for (int first = 0; first < {0}; first += tokens{1}) {{", steps(v), v));
   line(fmt::format("const int {} = least(tokens{}, {} - first);", length_of({tokens_of_tile, 0}), v, steps(v)));
@@ -156,11 +165,8 @@ void Emitter::scan_in_tiles(int v) {
     scope.put(u, to);
   }
   for (const Row& row : rows)
-    nodes.over(scope.axes(row.value), [&](const Indices& at) {
-      Indices to = at;
-      to[0] = fmt::format("(first + {})", at[0]);
-      return std::vector<std::string>{fmt::format("{} = {};", row.to(to), scope.written(row.value, at))};
-    });
+    nodes.copy(scope.axes(row.value), rows_of_tile(row.to),
+               [&](const Indices& at) { return scope.written(row.value, at); });
   line("}");
 }
 
