@@ -31,11 +31,11 @@ struct TextFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// As the prelude of emitted texts has it: after as many lengths as there is room for come the heads and the steps of a
-/// segment.
+/// As the prelude of emitted texts has it.
 struct Launch {
   Address inputs, outputs, workspace;
-  std::array<int, most_free_lengths + 2> numbers;
+  std::array<int, most_free_lengths> length;
+  int heads, segment;
 };
 
 constexpr std::size_t aligned_to = 256;
@@ -165,7 +165,7 @@ class Memory {
 struct Compiled {
   Driver::Handle run = nullptr, ask = nullptr;  ///< none if the GPU does not take it
   unsigned threads = 1, shared_bytes = 0;
-  std::map<std::vector<int>, std::size_t> workspace;  ///< bytes that a block needs, by the lengths of the others
+  std::map<decltype(Launch::length), std::size_t> workspace;  ///< bytes that a block needs, by the lengths of the others
 };
 
 std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<std::string>& options) {
@@ -296,20 +296,18 @@ class CudaTexts final : public TextExecutor {
     if (has_failed_) throw DeviceFailure("it has failed before");
     Compiled& compiled = find(text, run);
     if (compiled.run == nullptr) return {compiled, 0};
-    const std::vector<int> lengths(launch.numbers.begin(), launch.numbers.begin() + most_free_lengths);
-    const auto known = compiled.workspace.find(lengths);
-    const std::size_t bytes = known != compiled.workspace.end() ? known->second : asked(compiled, launch);
-    compiled.workspace[lengths] = bytes;
-    return {compiled, bytes};
+    auto known = compiled.workspace.find(launch.length);
+    if (known == compiled.workspace.end())
+      known = compiled.workspace.emplace(launch.length, asked(compiled, launch)).first;
+    return {compiled, known->second};
   }
 
   bool launch(const Emitted& text, TextRun& run) {
     constexpr int steps_of_segment = 64;
     Launch launch{};
     for (std::size_t i = 0; i < text.lengths.size(); ++i)
-      launch.numbers[i] = extent_of({text.lengths[i], 0}, run.sizes);
-    const auto behind = static_cast<std::size_t>(lengths_of_launch(text.lengths.size()));
-    launch.numbers[behind] = run.heads, launch.numbers[behind + 1] = steps_of_segment;
+      launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
+    launch.heads = run.heads, launch.segment = steps_of_segment;
     const auto [compiled, of_block] = prepared(text, run, launch);
     if (compiled.run == nullptr) return false;
     const std::size_t work = of_block * static_cast<std::size_t>(run.heads);

@@ -12,10 +12,6 @@ namespace assay::language {
 
 /// Axes of one program whose lengths a text need not know, at most.
 inline constexpr std::size_t most_free_lengths = 8;
-/// For how many a launch has room.
-constexpr int lengths_of_launch(std::size_t free) {
-  return free > most_free_lengths / 2 ? most_free_lengths : most_free_lengths / 2;
-}
 
 /// A block of threads is a head. Compile with -ffp-contract=off or --fmad=false, with the macros, and with how draws
 /// err as 0 or 1: ASSAY_CUT_OFF, ASSAY_NARROW and ASSAY_EVERY (see the text).

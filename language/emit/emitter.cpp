@@ -64,7 +64,7 @@ Emitted Emitter::emitted() {
   }
   const std::string name = word_of(program_.name);
   Emitted result{"assay_" + name, {}, {}, {}};
-  result.text = prelude(lengths_of_launch(free_.size()), !is_of_tiles());
+  result.text = prelude(!is_of_tiles());
   if (has_calls()) result.text += products_text();
   result.text += header(name) + run_text(name);
   for (const Dim& dim : lengths_) result.macros.push_back("ASSAY_" + dim.name);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <string_view>
 
+#include "language/emit/emit.hpp"
 #include "oracles/scalars/w2.hpp"
 
 namespace assay::language::device {
@@ -461,11 +463,16 @@ DEVICE Moments kept_moments(const double* kept, int c, int columns) {
 DEVICE void keep_moments(double* kept, int c, int columns, const Moments& moments) {
   for (int l = 0; l < 8; ++l) kept[l * columns + c] = moments.sums[l], kept[(8 + l) * columns + c] = moments.squares[l];
 }
+// By how much a sum of products is off (oracles/scalars/perturbed.cpp): of n terms, whose thirds and halves those are;
+// `mean`: the sum's square over n.
+DEVICE double width_of(const Draw& draw, double sum, double squares, double third, double half, double mean) {
+  const double partial = third * sum * sum + half * larger(0.0, squares - mean);
+  return sqrt((squares + partial) * 0.5410106403333613) * draw.sum_unit;
+}
 DEVICE double dot_of(const Draw& draw, Key key, long n, const Moments& moments, double terms) {
   double sum = 0, squares = 0;
   for (int l = 0; l < 8; ++l) sum += moments.sums[l], squares += moments.squares[l];
-  const double partial = terms / 3 * sum * sum + terms / 2 * larger(0.0, squares - sum * sum / terms);
-  const double width = sqrt((squares + partial) * 0.5410106403333613) * draw.sum_unit;
+  const double width = width_of(draw, sum, squares, terms / 3, terms / 2, sum * sum / terms);
   return sum + centred(of_round(key, n, 0), n) * width;
 }
 DEVICE double add_dot(const Draw& draw, Key key, long n, double to, double dot) {
@@ -489,12 +496,12 @@ std::string literal_of(double x) {
   return fmt::format("{:a}", x);
 }
 
-std::string prelude(int lengths, bool has_few_registers) {
+std::string prelude(bool has_few_registers) {
   std::string whole(before_nodes);
-  const auto put = [&whole](std::string_view mark, int number) {
+  const auto put = [&whole](std::string_view mark, std::size_t number) {
     whole.replace(whole.find(mark), mark.size(), std::to_string(number));
   };
-  put("@BLOCKS@", has_few_registers ? 2 : 1), put("@LENGTHS@", lengths);
+  put("@BLOCKS@", has_few_registers ? 2 : 1), put("@LENGTHS@", most_free_lengths);
   for (const W2Node& node : w2_nodes())
     whole += fmt::format("    {{{}, {}, {}}},\n", literal_of(node.hi), literal_of(node.lo), literal_of(node.tail));
   whole +=

@@ -7,8 +7,8 @@ namespace assay::language::device {
 
 /// Macros that make the text C++20 for the host and CUDA for a device (NVRTC), and the functions of the language and
 /// how they err in a draw, to the bit as language/evaluate and PerturbedArithmetic have them.
-/// `lengths`: of Launch. `has_few_registers`: a processor has two blocks at once.
-std::string prelude(int lengths, bool has_few_registers);
+/// `has_few_registers`: a processor has two blocks at once.
+std::string prelude(bool has_few_registers);
 /// What is behind it where it is needed: products of matrices, systems of equations and rows of scores.
 std::string_view products_text();
 /// A literal of that double, exactly. The library alone is not asked: fmt 10 writes zero as 0x0p-1022.

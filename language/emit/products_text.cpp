@@ -104,12 +104,6 @@ DEVICE double start_at(const Result& to, Group rows, Group columns, int r, int c
   return to.start == 0 ? 0.0 : to.start[along(to.start_row, rows, r) + along(to.start_column, columns, c)];
 }
 
-// By how much a sum of products is off (oracles/scalars/perturbed.cpp): of n terms, whose thirds and halves those are;
-// `mean`: the sum's square over n.
-DEVICE double width_of(const Draw& draw, double sum, double squares, double third, double half, double mean) {
-  const double partial = third * sum * sum + half * larger(0.0, squares - mean);
-  return sqrt((squares + partial) * 0.5410106403333613) * draw.sum_unit;
-}
 // What the number of terms says of a sum's width, which many sums share.
 struct Width {
   int terms;
