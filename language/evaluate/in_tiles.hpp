@@ -17,7 +17,7 @@ inline const std::string tokens_of_tile = "tokens of a tile";
 std::shared_ptr<const Block> step_of_tile(const Block& body, int carry, int xs);
 
 /// So many at most: of any value, and tokens.
-inline constexpr int most_numbers_of_tile = 1 << 16, most_tokens_of_tile = 32;
+inline constexpr int most_numbers_of_tile = 1 << 18, most_tokens_of_tile = 64;
 /// How many tokens a tile of that step has, at least one, so that no value of it has many numbers.
 int tile_of(const Block& step, const Sizes& sizes);
 
