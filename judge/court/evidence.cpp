@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +24,7 @@
 #include "judge/verdict/locate.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/room.hpp"
-#include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/parallel_sums.hpp"
 
 namespace assay {
 namespace {
@@ -210,14 +211,18 @@ void say_who_allows(std::vector<ReportRow>& rows, const PassingRow& passing) {
 class ModelTrial {
  public:
   ModelTrial(const Trial& trial, Format precision, const std::vector<ReportRow>& rows, const Arrays& answered)
-      : trial_(trial), answered_(answered), runs_{.precision = precision, .drawn = {}} {
+      : trial_(trial),
+        answered_(answered),
+        threads_(trial.kernel.threads),
+        of_each_(words::threads_of_each(threads_, rows.size())),
+        runs_{.precision = precision, .drawn = {}} {
     if (const KernelUnderTest& kernel = trial.kernel; kernel.form != nullptr && kernel.contract != nullptr &&
                                                       kernel.contract->has_blocks() && precision == kernel.precision)
       runs_.operands = BlockOperands::of(kernel.policy(), precision);
     for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name), open_.insert(name);
     const auto leaves_open = [&](const std::function<bool(const ReportRow&)>& is_open) {
       std::vector<char> open(rows.size());
-      words::in_parallel(rows.size(), trial.kernel.threads, [&](std::size_t i) { open[i] = is_open(rows[i]) ? 1 : 0; });
+      words::in_parallel(rows.size(), threads_, [&](std::size_t i) { open[i] = is_open(rows[i]) ? 1 : 0; });
       open_.clear();
       for (std::size_t i = 0; i < rows.size(); ++i)
         if (open[i] != 0) open_.insert(rows[i].tensor);
@@ -260,7 +265,7 @@ class ModelTrial {
     if (values == answered_.end() || found == expected_->tensors.end()) return std::nullopt;
     if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) return passed->second;
     found->second.place = row.place;
-    return judge_by_model(found->second, runs_.precision, values->second.data);
+    return judge_by_model(found->second, runs_.precision, values->second.data, threads_);
   }
 
   /// As above, and by what else could allow it: if few draws were enough to fail it and something does, by all draws.
@@ -284,8 +289,8 @@ class ModelTrial {
       const std::shared_ptr<const Expected> found = expected(row);
       if (found == nullptr) return std::nullopt;
       if (const auto passed = passed_.find(row.tensor); passed != passed_.end()) return passed->second;
-      Judgement judgement = judge_by_model(*found, runs_.precision, values->second.data, &others(), row.tensor,
-                                           find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
+      Judgement judgement = judge_by_model(*found, runs_.precision, values->second.data, threads_, &others(),
+                                           row.tensor, find_kernels(kernel_rooms(), trial_.room.name) != nullptr);
       if (judgement.verdict != Verdict::undecided || judgement.bound_over_sigma <= oracle_share || sharp_)
         return judgement;
       sharp_ = true;
@@ -311,7 +316,7 @@ class ModelTrial {
     const auto found = find(row.tensor);
     const auto values = answered_.find(row.tensor);
     if (found == expected_->tensors.end() || values == answered_.end()) return false;
-    const Judgement j = judge_by_model(found->second, runs_.precision, values->second.data);
+    const Judgement j = judge_by_model(found->second, runs_.precision, values->second.data, of_each_);
     const auto [passes, fails] = model_factor(runs_.precision);
     return j.verdict == Verdict::fail && j.excess > fails / passes * (fails / passes);
   }
@@ -325,14 +330,17 @@ class ModelTrial {
     if (found == expected_->tensors.end() || values == answered_.end()) return true;  // more draws know nothing either
     const Expected& e = found->second;
     const double factor = model_factor(runs_.precision).passes, sigmas = e.known_reach / factor;
-    double sum = 0;
-    for (std::size_t i = 0; i < e.sigma.size(); ++i) {
-      const double z = z_at(e, values->second.data, i), squared = z * z * quantile_of_variance(e.freedom[i], sigmas);
-      if (!(squared <= e.known_reach * e.known_reach)) return false;
-      sum += squared;
-    }
-    if (std::sqrt(sum / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
-    const Judgement j = judge_by_model(e, runs_.precision, values->second.data);
+    const double squares = words::sum_of_blocks(e.sigma.size(), of_each_, [&](std::size_t first, std::size_t last) {
+      double sum = 0;
+      for (std::size_t i = first; i < last; ++i) {
+        const double z = z_at(e, values->second.data, i), squared = z * z * quantile_of_variance(e.freedom[i], sigmas);
+        if (!(squared <= e.known_reach * e.known_reach)) return std::numeric_limits<double>::infinity();
+        sum += squared;
+      }
+      return sum;
+    });
+    if (std::sqrt(squares / static_cast<double>(std::max<std::size_t>(e.sigma.size(), 1))) > factor) return false;
+    const Judgement j = judge_by_model(e, runs_.precision, values->second.data, of_each_);
     if (j.verdict == Verdict::pass) {
       const std::lock_guard lock(guard_);
       passed_[row.tensor] = j;
@@ -352,14 +360,14 @@ class ModelTrial {
       e.freedom[i] = std::max(e.freedom[i], default_draws - 1.0);
     }
     set_reach(e, model_factor(runs_.precision).passes);
-    return judge_by_model(e, runs_.precision, got).verdict == Verdict::vacuous;
+    return judge_by_model(e, runs_.precision, got, of_each_).verdict == Verdict::vacuous;
   }
 
   bool is_shown_by_others(const Judgement& vacuous) const {
     Shown shown;
     for (const auto& [name, expected] : expected_->tensors)
       if (const auto values = answered_.find(name); values != answered_.end())
-        add_shown(judge_by_model(expected, runs_.precision, values->second.data), shown);
+        add_shown(judge_by_model(expected, runs_.precision, values->second.data, of_each_), shown);
     return is_shown(vacuous, shown);
   }
 
@@ -455,6 +463,7 @@ class ModelTrial {
 
   const Trial& trial_;
   const Arrays& answered_;
+  int threads_, of_each_;                 // of all tensors, and of each where they go side by side
   std::map<std::string, Format> stored_;  // by tensor
   ModelRuns runs_;
   int draws_ = 0;

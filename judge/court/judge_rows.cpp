@@ -85,21 +85,21 @@ class Court {
   const std::optional<Detectability>& detects() const { return detects_; }
 
   /// Fills in what becomes of the row's tensor.
-  void judge(ReportRow& row) {
+  void judge(ReportRow& row, int threads) {
     row.draws = trial_.draws;
     row.judgement.verdict = Verdict::unsupported, row.judgement.reason = "the kernel does not answer it";
     for (std::size_t t = 0; t < answer_.size(); ++t)
-      if (answer_[t].first == row.tensor) judge(t, row);
+      if (answer_[t].first == row.tensor) judge(t, row, threads);
   }
 
  private:
-  void judge(std::size_t t, ReportRow& row) {
+  void judge(std::size_t t, ReportRow& row, int threads) {
     const std::vector<double>& values = answer_[t].second;
     std::vector<Judgement> judgements;
     for (Expectation& expectation : expectations_) {
       Expected& expected = expectation.tensors[t].second;
       expected.place = row.place;
-      judgements.push_back(assay::judge(expected, values));
+      judgements.push_back(assay::judge(expected, values, threads));
     }
     const std::size_t s = fitting(judgements);
     Expected& expected = expectations_[s].tensors[t].second;
@@ -227,7 +227,8 @@ std::vector<ReportRow> judge_rows(const Trial& trial, const ReportRow& row, cons
   Court court(trial, got, wanted);
   std::vector<ReportRow> rows = blank_rows(trial, row, wanted);
   for (ReportRow& one : rows) one.detects = court.detects();
-  words::in_parallel(rows.size(), trial.kernel.threads, [&](std::size_t i) { court.judge(rows[i]); });
+  const int threads = trial.kernel.threads, of_each = words::threads_of_each(threads, rows.size());
+  words::in_parallel(rows.size(), threads, [&](std::size_t i) { court.judge(rows[i], of_each); });
   return rows;
 }
 

@@ -8,14 +8,14 @@
 
 namespace assay {
 
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got, int threads,
                          OtherAlgorithms* others, const std::string& tensor, bool has_contracts) {
-  Judgement j = judge(expected, got);
+  Judgement j = judge(expected, got, threads);
   const ModelFactor factor = model_factor(precision);
   if (j.verdict == Verdict::fail && others != nullptr)
-    if (const std::optional<Expected> kept = others->with_terms(tensor, expected)) j = judge(*kept, got);
+    if (const std::optional<Expected> kept = others->with_terms(tensor, expected)) j = judge(*kept, got, threads);
   if (j.verdict == Verdict::fail && others != nullptr)
-    if (const std::optional<Expected> kept = others->below_normal(tensor, expected)) j = judge(*kept, got);
+    if (const std::optional<Expected> kept = others->below_normal(tensor, expected)) j = judge(*kept, got, threads);
   if (j.verdict != Verdict::fail) return j;
   const char* const advice =
       has_contracts ? "--contract says which roundings are its own" : "another input may show more";
@@ -33,7 +33,7 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
     return j;
   };
   const auto excess_by = [&](const Expected& other, const std::vector<double>& answer) {
-    return judge(other, answer).excess * factor.passes;
+    return judge(other, answer, threads).excess * factor.passes;
   };
   // Limits that allow zeros allow everything.
   const auto allows = [&](const Expected& other) {
@@ -43,18 +43,18 @@ Judgement judge_by_model(const Expected& expected, Format precision, const std::
     return leave_open(
         text("in the recurrence itself, but ", excess_by(*terms, got), " times what they do in the terms of its sums"));
   if (const Expected* one = others->in_one_chunk(tensor); one != nullptr && allows(*one)) {
-    if (Judgement by_one = judge(*one, got); by_one.verdict == Verdict::pass) return by_one;
+    if (Judgement by_one = judge(*one, got, threads); by_one.verdict == Verdict::pass) return by_one;
     return leave_open(text("in chunks of ", usual_chunk, " tokens, but ", excess_by(*one, got),
                            " times what they do where the sequence is one chunk"));
   }
   if (const Expected* stored = others->in_stored_states(tensor)) {
-    const double excess = judge(*stored, got).excess;
+    const double excess = judge(*stored, got, threads).excess;
     if (excess * factor.passes <= factor.fails)
       return leave_open(text("where states are multiplied as wide as they are summed, ", excess * factor.passes,
                              " times what they do where states are stored in ", name_of(precision), " before"));
   }
   if (const std::optional<Expected> ours = others->as_ours(tensor, expected)) {
-    const double excess = judge(*ours, got).excess;
+    const double excess = judge(*ours, got, threads).excess;
     if (excess <= 1)
       return leave_open(text("in the recurrence itself, but ", excess,
                              " of what assay's own kernel is allowed that errs most on these inputs"));

@@ -13,7 +13,7 @@ class OtherAlgorithms;
 /// Judges by the model: PASS up to the factor that passes, FAIL beyond the one that fails, UNDECIDED between, and where
 /// other algorithms do as much in that tensor as the answer does; PASS where draws with the sequence as one chunk let
 /// it. `others` may be null.
-Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got,
+Judgement judge_by_model(const Expected& expected, Format precision, const std::vector<double>& got, int threads = 1,
                          OtherAlgorithms* others = nullptr, const std::string& tensor = {}, bool has_contracts = true);
 
 }  // namespace assay

@@ -151,7 +151,7 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
   const std::size_t known = runs.drawn.size(), all = std::max(known, static_cast<std::size_t>(draws));
   runs.drawn.resize(all), runs.terms.resize(all);
   // Where there are more threads than draws, each draw has several, for its heads.
-  const int wanted = static_cast<int>(all - known), of_each = wanted == 0 ? 1 : (threads + wanted - 1) / wanted;
+  const int of_each = words::threads_of_each(threads, all - known);
   const auto draw = [&](std::size_t k, std::uint64_t seed) {
     const Format factors = runs.operands.weights == Format::exact ? runs.precision : runs.operands.weights;
     const PerturbedArithmetic arithmetic(factors, operands_of(runs.precision, k), seed, runs.states, of_each);
@@ -201,7 +201,7 @@ Named<Expected> expect_by_model(const Oracle& oracle, const ModelRuns& runs,
   Named<Expected> list(known.size());
   // Where there are more threads than large tensors, which are most of the work, each has several.
   const auto large = std::ranges::count_if(known, [&](const auto* t) { return 8 * t->second.value.size() > elements; });
-  const int of_each = large == 0 ? 1 : static_cast<int>((threads + large - 1) / large);
+  const int of_each = words::threads_of_each(threads, static_cast<std::size_t>(large));
   words::in_parallel(known.size(), threads, [&](std::size_t i) {
     const auto& [name, truth] = *known[i];
     const Drawn drawn(runs, name, truth.value.size());

@@ -163,7 +163,7 @@ Seen judge_piece(const Piece& piece, const CalibrateOptions& options) {
     for (const auto& [name, e] : known->second) {
       const auto found = got.find(name);
       if (found == got.end()) continue;
-      const Judgement j = judge_by_model(e, piece.spec.precision, found->second.data, &others, name);
+      const Judgement j = judge_by_model(e, piece.spec.precision, found->second.data, 1, &others, name);
       const double factor = model_factor(piece.spec.precision).passes;
       seen.add(j, factor);
       if (j.verdict == Verdict::fail)

@@ -155,7 +155,8 @@ bool fails_by_model(const Known& known, const Tensors& answer) {
     const auto found = std::ranges::find_if(answer, [&](const auto& got) { return got.first == tensor.first; });
     if (found == answer.end()) return false;
     OtherAlgorithms* const others = known.others.get();
-    return judge_by_model(tensor.second, known.precision, found->second, others, tensor.first).verdict == Verdict::fail;
+    return judge_by_model(tensor.second, known.precision, found->second, 1, others, tensor.first).verdict ==
+           Verdict::fail;
   });
 }
 

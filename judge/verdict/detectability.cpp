@@ -341,7 +341,7 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
   for (std::size_t i = 0; i < changes.size(); ++i)
     tasks.emplace_back([&, i] { shown[i] = static_cast<char>(changes[i].shows()); });
   const int at_once = std::clamp(static_cast<int>(tasks.size()), 1, std::max(kernel.threads, 1));
-  shared.threads = (kernel.threads + at_once - 1) / at_once;
+  shared.threads = words::threads_of_each(kernel.threads, tasks.size());
   spare = std::max(1, kernel.threads - at_once);
   words::in_parallel(tasks.size(), at_once, [&](std::size_t i) { tasks[i](); });
   for (std::size_t i = 0; i < changes.size(); ++i)

@@ -292,7 +292,7 @@ class Search {
       for (const auto& [name, e] : expect_by_model(s.given.oracle, runs, stored)) {
         const auto got = s.given.got.find(name);
         if (got != s.given.got.end() &&
-            judge_by_model(e, precision, got->second.data, &others, name).verdict == Verdict::fail)
+            judge_by_model(e, precision, got->second.data, 1, &others, name).verdict == Verdict::fail)
           return true;
       }
     }

@@ -1,12 +1,13 @@
 #include "judge/verdict/judge.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <limits>
 
 #include "files/in_words.hpp"
-#include "oracles/multiword/parallel.hpp"
+#include "oracles/multiword/parallel_sums.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -110,17 +111,14 @@ double z_of_size(const Expected& e, double error, std::size_t i) {
 }
 
 /// The first element that is no number and ought to be one.
-std::optional<std::size_t> not_a_number_at(const Expected& e, const std::vector<double>& got) {
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (!std::isfinite(got[i]) && !is_beyond_dtype(e, got[i], i)) return i;
-  return std::nullopt;
+std::optional<std::size_t> not_a_number_at(const Expected& e, const std::vector<double>& got, int threads = 1) {
+  return words::first_in_parallel(
+      got.size(), threads, [&](std::size_t i) { return !std::isfinite(got[i]) && !is_beyond_dtype(e, got[i], i); });
 }
 
 /// The first element of which the contract's own roundings overflow.
-std::optional<std::size_t> overflow_at(const Expected& e) {
-  for (std::size_t i = 0; i < e.sigma.size(); ++i)
-    if (std::isinf(e.sigma[i])) return i;
-  return std::nullopt;
+std::optional<std::size_t> overflow_at(const Expected& e, int threads = 1) {
+  return words::first_in_parallel(e.sigma.size(), threads, [&](std::size_t i) { return std::isinf(e.sigma[i]); });
 }
 
 struct Worst {
@@ -129,6 +127,7 @@ struct Worst {
   void see(double x, std::size_t i) {
     if (x > value || (std::isnan(x) && !std::isnan(value))) value = x, at = i;
   }
+  void operator+=(const Worst& later) { see(later.value, later.at); }
 };
 
 /// The elements that may spread at all.
@@ -150,12 +149,12 @@ double rms_z(const Expected& e, std::size_t spreading, const std::vector<double>
 /// The sums over slices of one tensor's errors, against limits that its answer does not change.
 class Sums {
  public:
-  Sums(const Expected& e, const std::vector<double>& weight, const std::vector<SliceSum>& sums)
-      : e_(e), weight_(weight), sums_(sums) {
+  Sums(const Expected& e, const std::vector<double>& weight, const std::vector<SliceSum>& sums, int threads)
+      : e_(e), weight_(weight), sums_(sums), threads_(threads) {
     if (sums.empty()) return;
     // The oracle's bound is on top.
-    limits_ = sums_of(
-        e.bound.size(), [&](std::size_t i) { return e.bound[i]; }, true),
+    limits_ =
+        sums_of<1>(e.bound.size(), [&](std::size_t i) { return std::array{std::fabs(weight[i]) * e.bound[i]}; })[0];
     limits_.resize(sums.size());
     for (std::size_t s = 0; s < limits_.size(); ++s) limits_[s] += sums[s].reach * sums[s].sigma;
   }
@@ -164,11 +163,11 @@ class Sums {
   /// no more than that.
   std::vector<double> of_errors(const std::vector<double>& got) const {
     if (limits_.empty()) return {};
-    const auto error = [&](std::size_t i) { return error_at(e_, got[i], i); };
-    std::vector<double> sums = sums_of(got.size(), error);
+    auto [sums, terms] = sums_of<2>(got.size(), [&](std::size_t i) {
+      const double error = weight_[i] * error_at(e_, got[i], i);
+      return std::array{error, std::fabs(error)};
+    });
     sums.resize(limits_.size());
-    const std::vector<double> terms = sums_of(
-        got.size(), [&](std::size_t i) { return std::fabs(error(i)); }, true);
     const double rounding = static_cast<double>(e_.value.size() + 4) * unit_roundoff(Format::fp64);
     for (std::size_t s = 0; s < sums.size(); ++s)
       sums[s] = std::copysign(std::max(std::fabs(sums[s]) - rounding * terms[s], 0.0), sums[s]);
@@ -187,7 +186,7 @@ class Sums {
   double smallest_gain(const std::vector<double>& sums, const std::vector<double>& got) const {
     double gain = infinite;
     if (limits_.empty()) return gain;
-    const std::vector<double> sizes = sums_of(got.size(), [&](std::size_t i) { return got[i]; });
+    const std::vector<double> sizes = sizes_of([&](std::size_t i) { return got[i]; });
     for (std::size_t s = 0; s < sums.size(); ++s)
       if (sizes[s] != 0)
         gain = std::min(gain, (limits_[s] - std::copysign(1.0, sizes[s]) * sums[s]) / std::fabs(sizes[s]));
@@ -196,19 +195,24 @@ class Sums {
 
   std::string name(std::size_t slice) const { return sums_[slice].slice.name(); }
 
-  /// The sums over slices of what the first `count` elements have, weighted; or by the weights' sizes.
+  /// The sums over slices of weighted values: of(i).
   template <class F>
-  std::vector<double> sums_of(std::size_t count, F&& of, bool in_size = false) const {
-    return slice_sums(e_.layout, weight_.empty() ? 0 : count, [&](std::size_t i) {
-      const double weight = in_size ? std::fabs(weight_[i]) : weight_[i];
-      return weight == 0 ? 0 : weight * of(i);
-    });
+  std::vector<double> sizes_of(F&& of) const {
+    return sums_of<1>(e_.value.size(), [&](std::size_t i) { return std::array{weight_[i] * of(i)}; })[0];
   }
 
  private:
+  /// The sums over slices of K terms that the first `count` elements have; of those without weight, nothing.
+  template <std::size_t K, class F>
+  std::array<std::vector<double>, K> sums_of(std::size_t count, F&& terms) const {
+    return slice_sums<K>(e_.layout, weight_.empty() ? 0 : count, threads_,
+                         [&](std::size_t i) { return weight_[i] == 0 ? std::array<double, K>{} : terms(i); });
+  }
+
   const Expected& e_;
   const std::vector<double>& weight_;
   const std::vector<SliceSum>& sums_;
+  int threads_;
   std::vector<double> limits_;
 };
 
@@ -216,8 +220,10 @@ class Sums {
 struct AllSums {
   Sums leans, gains;
   std::size_t spreading;
-  explicit AllSums(const Expected& e)
-      : leans(e, e.weight, e.sums), gains(e, e.gain_weight, e.gains), spreading(assay::spreading(e)) {}
+  explicit AllSums(const Expected& e, int threads = 1)
+      : leans(e, e.weight, e.sums, threads),
+        gains(e, e.gain_weight, e.gains, threads),
+        spreading(assay::spreading(e)) {}
 };
 
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
@@ -253,24 +259,43 @@ bool changes_what_is_seen(const Expected& e, const std::vector<double>& got, con
   return count > 0 && !(std::sqrt(squares / count) <= e.rms_limit + oracle_share);
 }
 
-/// The smallest g > 0 at which got (1 + g) leaves the limit of some element that may spread, of the root mean square or
-/// of a slice, for which that is `gain`.
-double smallest_gain(const Expected& e, const std::vector<double>& got, double gain) {
-  double a = 0, b = 0, c = 0, count = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double error = error_at(e, got[i], i), size = std::fabs(got[i]);
-    if (e.sigma[i] == 0) continue;  // any gain shows there, if it does not round away
-    const double room = e.reach[i] * e.sigma[i] + e.bound[i] - (got[i] > 0 ? error : -error);
-    if (size > 0) gain = std::min(gain, room / size);
-    const double x = got[i] / e.sigma[i], z = error / e.sigma[i];
-    a += x * x, b += x * z, c += z * z, ++count;
+/// Measurements of neighbours, element by element.
+struct Measured {
+  Worst error, ulps, z, excess;
+  double squares = 0;                            ///< of errors
+  std::size_t beyond = 0;                        ///< their limits
+  double bound_over_sigma = 0;                   ///< the largest
+  double gain = infinite;                        ///< the smallest that takes one that may spread beyond its limit
+  double xx = 0, xz = 0, zz = 0, spreading = 0;  ///< sums over those, x and z being the number and its error over sigma
+
+  void see(const Expected& e, double got, double typical, std::size_t i) {
+    const double off = error_at(e, got, i), size = std::fabs(off), of_sigma = z_of_size(e, size, i),
+                 of_limit = excess_of_size(e, size, i);
+    squares += off * off;
+    error.see(size, i), z.see(of_sigma, i), excess.see(of_limit, i);
+    ulps.see(size / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
+    beyond += of_limit <= 1 ? 0 : 1;
+    const double sigma = e.sigma[i];
+    if (sigma > 0) bound_over_sigma = std::max(bound_over_sigma, e.bound[i] / sigma);
+    if (sigma == 0) return;  // any gain shows there, if it does not round away
+    const double room = e.reach[i] * sigma + e.bound[i] - (got > 0 ? off : -off), x = got / sigma;
+    if (got != 0) gain = std::min(gain, room / std::fabs(got));
+    xx += x * x, xz += x * (off / sigma), zz += of_sigma * of_sigma, ++spreading;
   }
-  // sum (z + g x)^2 = a g^2 + 2 b g + c reaches count * limit^2.
-  const double limit = e.rms_limit + oracle_share;
-  const double rest = count * limit * limit - c;
-  if (a > 0 && rest >= 0) gain = std::min(gain, (std::sqrt(b * b + a * rest) - b) / a);
-  return std::max(0.0, gain);
-}
+  void operator+=(const Measured& later) {
+    error += later.error, ulps += later.ulps, z += later.z, excess += later.excess;
+    squares += later.squares, beyond += later.beyond;
+    bound_over_sigma = std::max(bound_over_sigma, later.bound_over_sigma), gain = std::min(gain, later.gain);
+    xx += later.xx, xz += later.xz, zz += later.zz, spreading += later.spreading;
+  }
+  double rms_z() const { return spreading == 0 ? 0 : std::sqrt(zz / spreading); }
+  /// The smallest g > 0 at which numbers (1 + g) leave the limit of some element that may spread, or of the root mean
+  /// square: there the sum of (z + g x)^2 is as many times `limit`^2.
+  double smallest_gain(double limit) const {
+    const double rest = spreading * limit * limit - zz;
+    return xx > 0 && rest >= 0 ? std::min(gain, (std::sqrt(xz * xz + xx * rest) - xz) / xx) : gain;
+  }
+};
 
 /// Measures both kinds of sums; the smallest gain that takes one of them beyond its limit.
 double measure_sums(const Expected& e, const AllSums& all, const std::vector<double>& got, Judgement& j) {
@@ -278,7 +303,7 @@ double measure_sums(const Expected& e, const AllSums& all, const std::vector<dou
   if (const Worst sum = all.leans.worst(leans); sum.value >= 0)
     j.worst_sum = sum.value, j.worst_sum_slice = all.leans.name(sum.at);
   if (const Worst sum = all.gains.worst(gains); sum.value >= 0) {
-    const double size = all.gains.sums_of(e.value.size(), [&](std::size_t i) { return e.value[i].hi; })[sum.at];
+    const double size = all.gains.sizes_of([&](std::size_t i) { return e.value[i].hi; })[sum.at];
     j.worst_gain = sum.value, j.worst_gain_slice = all.gains.name(sum.at);
     j.gain = size > 0 ? gains[sum.at] / size : 0;
   }
@@ -286,19 +311,19 @@ double measure_sums(const Expected& e, const AllSums& all, const std::vector<dou
 }
 
 /// Sets the verdict and the reason from the measurements; `excess`: of the worst element.
-void decide(const Expected& e, const std::vector<double>& got, const Worst& excess, Judgement& j) {
+void decide(const Expected& e, const std::vector<double>& got, const Worst& excess, int threads, Judgement& j) {
   const auto at = [&e](std::size_t i) {
     const std::string index = e.place ? e.place(i) : place(e.shape, i);
     return index.empty() ? "it" : index;  // a number of no axes has none
   };
   const auto set = [&j](Verdict verdict, const std::string& reason) { j.verdict = verdict, j.reason = reason; };
-  if (const std::optional<std::size_t> i = overflow_at(e))
+  if (const std::optional<std::size_t> i = overflow_at(e, threads))
     return set(Verdict::unsupported, text(at(*i), ": the contract's own roundings overflow"));
-  if (const std::optional<std::size_t> i = not_a_number_at(e, got)) {
+  if (const std::optional<std::size_t> i = not_a_number_at(e, got, threads)) {
     j.not_finite = true;
     return set(Verdict::fail, text(at(*i), " is ", unsigned_nan(got[*i]), ", not a finite number"));
   }
-  if (const std::optional<std::size_t> i = undecided_at(e))
+  if (const std::optional<std::size_t> i = undecided_at(e, threads))
     return set(Verdict::undecided,
                text(at(*i), ": the oracle may be off by ", e.bound[*i], ", more than 1% of sigma = ", e.sigma[*i]));
   if (!(excess.value <= 1) && e.sigma[excess.at] == 0)
@@ -375,10 +400,10 @@ Expected with_limits(Expected expected, double times) {
   return expected;
 }
 
-std::optional<std::size_t> undecided_at(const Expected& e) {
-  for (std::size_t i = 0; i < e.sigma.size(); ++i)
-    if (!std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i]))) return i;
-  return std::nullopt;
+std::optional<std::size_t> undecided_at(const Expected& e, int threads) {
+  return words::first_in_parallel(e.sigma.size(), threads, [&](std::size_t i) {
+    return !std::isfinite(e.bound[i]) || (e.sigma[i] > 0 && !(e.bound[i] <= oracle_share * e.sigma[i]));
+  });
 }
 
 std::span<const Corruption> corruptions() { return all_corruptions; }
@@ -427,42 +452,40 @@ bool Rejection::rejects(const std::vector<double>& got, double times) const {
 
 bool rejects(const Expected& expected, const std::vector<double>& got) { return Rejection(expected).rejects(got); }
 
-Judgement judge(const Expected& e, const std::vector<double>& got) {
+Judgement judge(const Expected& e, const std::vector<double>& got, int threads) {
   const std::size_t N = e.value.size();
   require(got.size() == N, "expected ", N, " elements, got ", got.size());
   require(N > 0, "a tensor without elements cannot be judged");
   std::vector<double> replaced;
   Judgement j;
-  for (std::size_t i = 0; i < N; ++i) {
-    if (!is_beyond_dtype(e, got[i], i)) continue;
+  for (auto i = words::first_in_parallel(N, threads, [&](std::size_t n) { return is_beyond_dtype(e, got[n], n); });
+       i && *i < N; ++*i) {
+    if (!is_beyond_dtype(e, got[*i], *i)) continue;
     if (replaced.empty()) replaced = got;
-    replaced[i] = e.value[i].hi, ++j.infinite;
+    replaced[*i] = e.value[*i].hi, ++j.infinite;
   }
   const std::vector<double>& numbers = replaced.empty() ? got : replaced;
-  Worst error, ulps, z, excess;
-  double errors = 0, values = 0;
-  for (const HiLo& value : e.value) values += value.hi * value.hi;
+  const double values = words::sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    double squares = 0;
+    for (std::size_t i = first; i < last; ++i) squares += e.value[i].hi * e.value[i].hi;
+    return squares;
+  });
   const double typical = std::sqrt(values / static_cast<double>(N));
-  for (std::size_t i = 0; i < N; ++i) {
-    const double x = error_at(e, numbers[i], i);
-    errors += x * x;
-    error.see(std::fabs(x), i);
-    ulps.see(std::fabs(x) / spacing(e.ulp_format, std::max(std::fabs(e.value[i].hi), typical)), i);
-    z.see(z_of_size(e, std::fabs(x), i), i);
-    const double of_limit = excess_of_size(e, std::fabs(x), i);
-    excess.see(of_limit, i);
-    j.beyond += of_limit <= 1 ? 0 : 1, j.excess = std::max(j.excess, of_limit);
-    if (e.sigma[i] > 0) j.bound_over_sigma = std::max(j.bound_over_sigma, e.bound[i] / e.sigma[i]);
-  }
-  j.relative_error = errors == 0 ? 0 : unsigned_nan(std::sqrt(errors / values));
-  j.max_error = error.value, j.max_error_at = error.at;
-  j.worst_ulps = ulps.value, j.worst_ulps_at = ulps.at;
-  j.worst_z = z.value, j.worst_z_at = z.at;
-  const AllSums sums(e);
-  j.rms_z = rms_z(e, sums.spreading, numbers), j.rms_limit = e.rms_limit;
-  const double seen = measure_sums(e, sums, numbers, j);
-  j.excess = std::max({j.excess, j.rms_z / (e.rms_limit + oracle_share), j.worst_sum, j.worst_gain});
-  j.smallest_gain = smallest_gain(e, numbers, seen);
+  const Measured all = words::sum_of_blocks(N, threads, [&](std::size_t first, std::size_t last) {
+    Measured some;
+    for (std::size_t i = first; i < last; ++i) some.see(e, numbers[i], typical, i);
+    return some;
+  });
+  j.relative_error = all.squares == 0 ? 0 : unsigned_nan(std::sqrt(all.squares / values));
+  j.max_error = all.error.value, j.max_error_at = all.error.at;
+  j.worst_ulps = all.ulps.value, j.worst_ulps_at = all.ulps.at;
+  j.worst_z = all.z.value, j.worst_z_at = all.z.at;
+  j.beyond = all.beyond, j.bound_over_sigma = all.bound_over_sigma;
+  j.rms_z = all.rms_z(), j.rms_limit = e.rms_limit;
+  const AllSums sums(e, threads);
+  const double seen = measure_sums(e, sums, numbers, j), rms_limit = e.rms_limit + oracle_share;
+  j.excess = std::max({0.0, all.excess.value, j.rms_z / rms_limit, j.worst_sum, j.worst_gain});
+  j.smallest_gain = std::max(0.0, std::min(seen, all.smallest_gain(rms_limit)));
   std::vector<double> wrong;
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
@@ -483,7 +506,7 @@ Judgement judge(const Expected& e, const std::vector<double>& got) {
                           (!c.may_be_right || changes_truth(e, c));
     (required ? j.accepted_corruptions : j.blind_spots).push_back(c.name);
   }
-  decide(e, numbers, excess, j);
+  decide(e, numbers, all.excess, threads, j);
   return j;
 }
 

@@ -88,7 +88,7 @@ std::vector<double> gain_weights(const Expected& expected, int threads = 1);
 Expected with_limits(Expected expected, double times);
 
 /// Whether the oracle is not sharp enough to judge what is expected, and where.
-std::optional<std::size_t> undecided_at(const Expected& expected);
+std::optional<std::size_t> undecided_at(const Expected& expected, int threads = 1);
 
 /// One way in which a tensor can be wrong; a test that it passes shows nothing.
 struct Corruption {
@@ -141,8 +141,8 @@ double z_at(const Expected& expected, const std::vector<double>& got, std::size_
 double excess_at(const Expected& expected, const std::vector<double>& got, std::size_t i);
 
 /// Judges `got`; throws InputError if it has not as many elements as expected. NaN fails, and infinity where the dtype
-/// holds the number.
-Judgement judge(const Expected& expected, const std::vector<double>& got);
+/// holds the number. The number of threads changes no bit.
+Judgement judge(const Expected& expected, const std::vector<double>& got, int threads = 1);
 /// Whether answers to one expectation are FAIL, without what judge() measures besides: what does not depend on them is
 /// worked out once. Keeps a reference to the expectation.
 class Rejection {

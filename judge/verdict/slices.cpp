@@ -26,7 +26,8 @@ Drawn drawn_sums(const Runs& draws, const ExactRun& exact, const std::vector<std
                  int threads) {
   Drawn in{.sums = std::vector<std::vector<double>>(draws.size()), .rest = {}, .kept = {}, .unit = {}};
   const auto sum_up = [&](const auto& of) {
-    return slice_sums(layout, weight.size(), [&](std::size_t i) { return weight[i] == 0 ? 0 : weight[i] * of(i); });
+    return slice_sums<1>(layout, weight.size(), 1,
+                         [&](std::size_t i) { return std::array{weight[i] == 0 ? 0 : weight[i] * of(i)}; })[0];
   };
   const auto leaning_of = [&](std::span<const double> run) {
     return sum_up([&](std::size_t i) { return exact.distance(run[i], i); });
@@ -70,6 +71,26 @@ SliceOffsets::SliceOffsets(const Layout& n) {
     if (n.rows > slice_periods[p]) add(position[p], slice_periods[p]);
   if (n.heads > 1) add(row, n.rows);
   if (n.cols > 1 && n.rows > 1) add(row_of_head, n.heads * n.rows);
+}
+
+std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& rows,
+                               const std::vector<std::vector<double>>& columns) {
+  const SliceOffsets at(layout);
+  std::vector<double> sums(at.count);
+  const auto R = static_cast<std::size_t>(layout.rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::size_t h = i / R, r = i % R;
+    sums[0] += rows[i];
+    if (at.head > 0) sums[at.head + h] += rows[i];
+    if (at.chunk > 0) sums[at.chunk + r / slice_chunk] += rows[i];
+    for (std::size_t p = 0; p < slice_periods.size(); ++p)
+      if (at.position[p] > 0) sums[at.position[p] + r % static_cast<std::size_t>(slice_periods[p])] += rows[i];
+    if (at.row > 0) sums[at.row + r] += rows[i];
+    if (at.row_of_head > 0) sums[at.row_of_head + i] = rows[i];
+  }
+  for (const std::vector<double>& block : columns)
+    for (std::size_t c = 0; at.column > 0 && c < block.size(); ++c) sums[at.column + c] += block[c];
+  return sums;
 }
 
 std::string Slice::name() const {

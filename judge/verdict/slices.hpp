@@ -2,11 +2,14 @@
 // Sums of weighted errors over heads, chunks of tokens, positions in a chunk, rows and columns: what leans to one side,
 // or is a little too large, is seen here long before any element is beyond its limit. docs/judge-derivation.md derives
 // the limits.
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "judge/sigma/spread.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay {
 
@@ -46,37 +49,36 @@ struct SliceOffsets {
   explicit SliceOffsets(const Layout& n);
 };
 
-/// The sums of the first `count` elements' terms over all slices of a tensor of that layout, in the order of slices_of.
-/// Axes along which there is one index are left out. Elements are asked in their order: term(i).
-template <class F>
-std::vector<double> slice_sums(const Layout& layout, std::size_t count, F&& term) {
-  const SliceOffsets at(layout);
-  std::vector<double> sums(at.count);
-  const auto H = static_cast<std::size_t>(layout.heads), R = static_cast<std::size_t>(layout.rows),
-             C = static_cast<std::size_t>(layout.cols);
-  std::size_t i = 0;
-  for (std::size_t h = 0; h < H && i < count; ++h)
-    for (std::size_t r = 0; r < R && i < count; ++r) {
-      double row = 0;
-      for (std::size_t c = 0; c < C && i < count; ++c, ++i) {
-        const double x = term(i);
-        row += x;
-        if (at.column > 0) sums[at.column + c] += x;
+/// The sums over all slices of a tensor of that layout, in the order of slices_of, of its rows' sums, and of its
+/// columns' in blocks of rows. Axes along which there is one index are left out.
+std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& rows,
+                               const std::vector<std::vector<double>>& columns);
+/// Those of K terms of the first `count` elements: term(i) is an array of them. The same bits on any number of threads.
+template <std::size_t K, class F>
+std::array<std::vector<double>, K> slice_sums(const Layout& layout, std::size_t count, int threads, F&& term) {
+  constexpr std::size_t block = 1 << 16;
+  const auto C = static_cast<std::size_t>(layout.cols), R = layout.size() / C,
+             each = std::max<std::size_t>(1, block / C);
+  std::array<std::vector<double>, K> rows, sums;
+  rows.fill(std::vector<double>(R));
+  std::array<std::vector<std::vector<double>>, K> columns;
+  columns.fill(std::vector<std::vector<double>>((R + each - 1) / each));
+  words::in_parallel(columns[0].size(), threads, [&](std::size_t b) {
+    for (auto& parts : columns) parts[b].resize(C);
+    for (std::size_t r = b * each; r < std::min(R, (b + 1) * each); ++r)
+      for (std::size_t c = 0; c < C && r * C + c < count; ++c) {
+        const std::array<double, K> terms = term(r * C + c);
+        for (std::size_t k = 0; k < K; ++k) rows[k][r] += terms[k], columns[k][b][c] += terms[k];
       }
-      sums[0] += row;
-      if (at.head > 0) sums[at.head + h] += row;
-      if (at.chunk > 0) sums[at.chunk + r / slice_chunk] += row;
-      for (std::size_t p = 0; p < slice_periods.size(); ++p)
-        if (at.position[p] > 0) sums[at.position[p] + r % static_cast<std::size_t>(slice_periods[p])] += row;
-      if (at.row > 0) sums[at.row + r] += row;
-      if (at.row_of_head > 0) sums[at.row_of_head + h * R + r] = row;
-    }
+  });
+  for (std::size_t k = 0; k < K; ++k) sums[k] = slice_sums(layout, rows[k], columns[k]);
   return sums;
 }
 /// Of weight * error, where there is a weight.
 inline std::vector<double> slice_sums(const Layout& layout, const std::vector<double>& weight,
                                       const std::vector<double>& error) {
-  return slice_sums(layout, error.size(), [&](std::size_t i) { return weight[i] == 0 ? 0 : weight[i] * error[i]; });
+  return slice_sums<1>(layout, error.size(), 1,
+                       [&](std::size_t i) { return std::array{weight[i] == 0 ? 0 : weight[i] * error[i]}; })[0];
 }
 std::vector<Slice> slices_of(const Layout& layout, JudgedSlices which = JudgedSlices::all);
 

@@ -1,11 +1,13 @@
 #pragma once
 // A room's answer by the engine of oracles/multiword/lla/lla.hpp, one head after another.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "oracles/core/head_sums.hpp"
 #include "oracles/core/in_words.hpp"
@@ -84,19 +86,31 @@ words::LlaGradients engine_head(const Binding<M, double>& binding, int head, con
   return found;
 }
 
-/// All heads; problem_of(inputs of a head) is the engine's problem, or nothing where the engine is not for it. Nothing
-/// either if numbers are out of the engine's range, or overflow in it.
+/// All heads, as many side by side as there are threads; problem_of(inputs of a head) is the engine's problem, or
+/// nothing where the engine is not for it. Nothing either if numbers are out of the engine's range, or overflow in it.
 template <class M, class F>
 std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
                                                   const WordEffort& effort, F&& problem_of) try {
   BasicAnswer<WordBall> answer;
   HeadSums sums(binding.heads(), 4, effort.threads);  // rows may have taken more words than asked for
-  const words::Effort how{effort.words, effort.threads, words::best_isa()};
-  for (int head = 0; head < binding.heads().own; ++head) {
-    const typename M::template Inputs<double> in = binding.template inputs<double>(head);
-    const std::optional<words::LlaProblem> problem = problem_of(in);
-    if (!problem) return std::nullopt;
-    add_found<M>(binding, in, head, engine_head(binding, head, *problem, gradients, how), sums, answer);
+  using Inputs = typename M::template Inputs<double>;
+  const int heads = binding.heads().own, at_once = std::max(1, effort.threads);
+  for (int first = 0; first < heads; first += at_once) {
+    std::vector<std::optional<std::pair<Inputs, words::LlaGradients>>> some(
+        static_cast<std::size_t>(std::min(at_once, heads - first)));
+    const words::Effort how{effort.words, words::threads_of_each(effort.threads, some.size()), words::best_isa()};
+    words::in_parallel(some.size(), effort.threads, [&](std::size_t i) {
+      const int head = first + static_cast<int>(i);
+      Inputs in = binding.template inputs<double>(head);
+      const std::optional<words::LlaProblem> problem = problem_of(in);
+      if (!problem) return;
+      words::LlaGradients found = engine_head(binding, head, *problem, gradients, how);
+      some[i].emplace(std::move(in), std::move(found));
+    });
+    for (const auto& one : some) {
+      if (!one) return std::nullopt;
+      add_found<M>(binding, one->first, first + static_cast<int>(&one - some.data()), one->second, sums, answer);
+    }
   }
   if (!all_bounded(answer, effort.threads)) return std::nullopt;
   return answer;

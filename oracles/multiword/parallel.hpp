@@ -39,6 +39,12 @@ void in_parallel(std::size_t count, int threads, F&& f) {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// How many threads each of `parts` that run side by side may have, at least one.
+inline int threads_of_each(int threads, std::size_t parts) {
+  const auto n = static_cast<int>(std::max<std::size_t>(1, parts));
+  return std::max(1, (threads + n - 1) / n);
+}
+
 /// Runs f(i) for every i in [0, count), like in_parallel(), in blocks of neighbours.
 template <class F>
 void for_each_in_parallel(std::size_t count, int threads, F&& f) {

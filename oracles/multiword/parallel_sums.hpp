@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "oracles/multiword/parallel.hpp"
@@ -20,14 +21,21 @@ auto sum_of_blocks(std::size_t count, int threads, F&& of) {
   return parts[0];
 }
 
-/// Whether `holds`(i) for every i in [0, count); those behind the first where it does not need not be asked.
+/// The first i in [0, count) of which `holds`(i), if there is one.
+template <class F>
+std::optional<std::size_t> first_in_parallel(std::size_t count, int threads, F&& holds) {
+  std::atomic<std::size_t> first = count;
+  for_each_in_parallel(count, threads, [&](std::size_t i) {
+    if (i >= first.load(std::memory_order_relaxed) || !holds(i)) return;
+    for (std::size_t known = first; i < known && !first.compare_exchange_weak(known, i);) continue;
+  });
+  return first < count ? std::optional<std::size_t>(first) : std::nullopt;
+}
+
+/// Whether `holds`(i) for every i in [0, count).
 template <class F>
 bool all_in_parallel(std::size_t count, int threads, F&& holds) {
-  std::atomic<bool> all = true;
-  for_each_in_parallel(count, threads, [&](std::size_t i) {
-    if (all && !holds(i)) all = false;
-  });
-  return all;
+  return !first_in_parallel(count, threads, [&](std::size_t i) { return !holds(i); });
 }
 
 }  // namespace assay::words

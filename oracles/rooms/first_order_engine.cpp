@@ -137,7 +137,8 @@ BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradient
   const int heads = binding.heads().own, threads = heads_at_once(binding, gradients, effort);
   for (int first = 0; first < heads; first += threads) {
     const int count = std::min(threads, heads - first);
-    const words::Effort how{effort.words, (threads + count - 1) / count, words::best_isa()};
+    const words::Effort how{effort.words, words::threads_of_each(threads, static_cast<std::size_t>(count)),
+                            words::best_isa()};
     std::vector<std::optional<Found<M>>> found(static_cast<std::size_t>(count));
     words::in_parallel(found.size(), threads,
                        [&](std::size_t i) { found[i].emplace(binding, first + static_cast<int>(i), gradients, how); });

@@ -222,7 +222,7 @@ std::vector<Judged> judged(const Problem& problem, Format precision, const Array
   for (const auto& [name, expected] : expect_by_model(oracle, runs, stored))
     if (const auto found = got.find(name); found != got.end())
       list.push_back({name, judge_by_model(expected, precision, found->second.data),
-                      judge_by_model(expected, precision, found->second.data, &others, name)});
+                      judge_by_model(expected, precision, found->second.data, 1, &others, name)});
   return list;
 }
 /// Of one tensor.
