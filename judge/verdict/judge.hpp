@@ -132,6 +132,8 @@ struct Judgement {
   std::vector<std::string_view> accepted_corruptions;  ///< that must be rejected
   std::vector<std::string_view> blind_spots;           ///< accepted ones that need not be
   std::vector<std::string_view> rejected_corruptions;
+
+  friend bool operator==(const Judgement&, const Judgement&) = default;
 };
 
 /// |error| / sigma of an element: 0 within the oracle's bound where sigma is 0, infinite beyond it, and where anything

@@ -51,6 +51,24 @@ TEST(Slices, sum_heads_chunks_positions_columns_and_rows) {
   EXPECT_EQ(slices_of({1, 16, 1}).size(), 1U) << "one head, one chunk, one column: nothing to tell apart";
 }
 
+/// Columns go in blocks of rows, whatever the threads.
+TEST(Slices, of_a_large_tensor_have_the_same_bits_on_any_number_of_threads) {
+  const Layout layout{3, 700, 96};
+  Noise noise(5);
+  Numbers terms(layout.size());
+  for (double& x : terms) x = noise.normal();
+  const auto by = [&](int threads) {
+    return slice_sums<2>(layout, terms.size() - 100, threads, [&](std::size_t i) { return std::array{terms[i], 1.0}; });
+  };
+  const auto [sums, counts] = by(1);
+  EXPECT_EQ(counts[0], static_cast<double>(terms.size() - 100));
+  EXPECT_EQ(counts.back(), 0) << "the last row is left out";
+  double column = 0;
+  for (std::size_t r = 0; r < 3 * 700 - 1; ++r) column += terms[r * 96];
+  EXPECT_NEAR(sums[SliceOffsets(layout).column], column, 1e-11);
+  EXPECT_EQ(by(4)[0], sums);
+}
+
 /// Errors of standard deviation 1: independent, common to a column, or to everything.
 struct ErrorModel {
   const char* name;
