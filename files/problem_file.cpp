@@ -14,6 +14,7 @@
 #include "files/layout.hpp"
 #include "files/names.hpp"
 #include "files/scale_param.hpp"
+#include "reference/core/at_once.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
 
@@ -253,6 +254,12 @@ void put_parts(const BasicArray<Enclosed>& array, Put&& put) {
   put(".bound", std::move(bounds), dtype);
 }
 
+/// Whether a thread of its own reads it sooner: a millisecond and more.
+bool is_large(const StoredTensor& tensor) {
+  constexpr std::size_t bytes = 1 << 19;
+  return tensor.bytes.size() >= bytes;
+}
+
 /// A tensor as it is scattered over a file; the numbers between its own are undefined.
 Array scattered_to_file(const Scattered& scattered, const Array& array, bool with_infinities) {
   Array out(scattered.shape);
@@ -355,17 +362,20 @@ ProblemFile read_problem(Safetensors file, const std::string& where) {
   }
   std::optional<Reader> reader;
   if (read.room != nullptr) reader.emplace(read, where);
-  std::vector<std::pair<std::string, Array>> arrays;
-  for (auto it = file.tensors.begin(); it != file.tensors.end(); it = file.tensors.erase(it)) {
-    arrays.emplace_back(it->first, load(text(where, ": tensor ", it->first), it->second));
-    read.dtypes[it->first] = format_of(it->second);
-  }
-  std::vector<const Array*> numbers;
-  for (const auto& [name, array] : arrays) numbers.push_back(&array);
-  std::vector<std::string> digests = sha256(numbers);
+  std::vector<const std::pair<const std::string, StoredTensor>*> tensors;
+  for (const auto& tensor : file.tensors) tensors.push_back(&tensor);
+  auto arrays = at_once(
+      tensors.size(), [&](std::size_t i) { return is_large(tensors[i]->second); },
+      [&](std::size_t i) {
+        Array array = load(text(where, ": tensor ", tensors[i]->first), tensors[i]->second);
+        std::string digest = sha256(array);
+        return std::pair(std::move(array), std::move(digest));
+      });
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    read.digests[arrays[i].first] = std::move(digests[i]);
-    if (reader) reader->add(arrays[i].first, std::move(arrays[i].second));
+    auto& [array, digest] = arrays[i];
+    const std::string& name = tensors[i]->first;
+    read.dtypes[name] = format_of(tensors[i]->second), read.digests[name] = std::move(digest);
+    if (reader) reader->add(name, std::move(array));
   }
   if (reader) reader->count();
   return read;
@@ -475,6 +485,13 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
   std::vector<std::string> unknown;
   for (const auto& [name, tensor] : file.tensors)
     if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
+  struct Present {
+    const std::string& name;
+    RoomFacts::Ranked ranked;
+    const std::vector<int>& shape;
+    const StoredTensor& stored;
+  };
+  std::vector<Present> present;
   GivenAnswer given;
   for (const auto& [name, truth] : oracle.tensors) {
     if (truth.value.empty()) continue;
@@ -500,16 +517,24 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),
             ", got ", shape_text(found->second.shape),
             problem.has_arguments() ? "" : mistaken_axes(ranked, expected, found->second.shape));
-    Array array = load(text(where, ": tensor ", name), found->second);
-    const auto scattered = problem.scattered.find(name);
-    array = scattered != problem.scattered.end()
-                ? scattered_to_problem(scattered->second, array, truth.shape)
-                : FileLayout::of_problem(ranked, truth.shape, problem.batch).to_problem(std::move(array));
     given.stored[name] = format_of(found->second);
-    (gradient ? given.answer.gradients : given.answer.outputs)[gradient ? name.substr(2) : name] = std::move(array);
-    file.tensors.erase(found);
+    present.push_back({name, ranked, truth.shape, found->second});
   }
   if (tensors.empty()) refuse_unknown(unknown, known, problem, where);
+  std::vector<Array> arrays = at_once(
+      present.size(), [&](std::size_t i) { return is_large(present[i].stored); },
+      [&](std::size_t i) {
+        const auto& [name, ranked, shape, tensor] = present[i];
+        Array array = load(text(where, ": tensor ", name), tensor);
+        const auto scattered = problem.scattered.find(name);
+        if (scattered != problem.scattered.end()) return scattered_to_problem(scattered->second, array, shape);
+        return FileLayout::of_problem(ranked, shape, problem.batch).to_problem(std::move(array));
+      });
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const std::string& name = present[i].name;
+    const bool gradient = name.starts_with("d_");
+    (gradient ? given.answer.gradients : given.answer.outputs)[gradient ? name.substr(2) : name] = std::move(arrays[i]);
+  }
   return given;
 }
 

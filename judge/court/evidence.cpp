@@ -219,7 +219,11 @@ class ModelTrial {
     if (const KernelUnderTest& kernel = trial.kernel; kernel.form != nullptr && kernel.contract != nullptr &&
                                                       kernel.contract->has_blocks() && precision == kernel.precision)
       runs_.operands = BlockOperands::of(kernel.policy(), precision);
-    for (const auto& [name, truth] : trial.oracle.tensors) stored_[name] = format_of(name), open_.insert(name);
+    const Named<Oracle::Tensor>& tensors = trial.oracle.tensors;
+    std::vector<Format> formats(tensors.size());
+    words::in_parallel(tensors.size(), threads_, [&](std::size_t t) { formats[t] = format_of(tensors[t].first); });
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+      stored_[tensors[t].first] = formats[t], open_.insert(tensors[t].first);
     const auto leaves_open = [&](const std::function<bool(const ReportRow&)>& is_open) {
       std::vector<char> open(rows.size());
       words::in_parallel(rows.size(), threads_, [&](std::size_t i) { open[i] = is_open(rows[i]) ? 1 : 0; });

@@ -189,32 +189,20 @@ int Posed<X>::groups_apart() const {
 template <class X>
 void Posed<X>::admit_numbers(const std::string& label, const Type& type, std::string_view domain,
                              const Given& given) const {
-  using std::isfinite, std::abs;
-  using E = assay::detail::Exact<X>;
   if (!given.is_there || type.kind != Kind::real) return;
   const BasicArray<X>& a = given.numbers();
   const bool by_token = mechanism_.walks_tokens(type);
-  for (std::size_t i = 0; i < a.data.size(); ++i) {
-    const auto place = [&] { return assay::detail::element_text(label, a.shape, i); };
-    const auto row = [&] {
-      std::size_t inner = 1;
-      for (std::size_t r = given.blocks > 0 ? 2 : 1; r < a.shape.size(); ++r)
-        inner *= static_cast<std::size_t>(a.shape[r]);
-      return by_token ? static_cast<int>(i / inner % static_cast<std::size_t>(sizes_.at(type.axes[0].name))) : -1;
-    };
-    const E x = assay::detail::number_at<E>(a.data[i], assay::detail::no_row, place);
-    if (!isfinite(x)) {
-      if (domain == "log_decay" && x < 0) continue;
-      throw Refusal(Status::nonfinite, row(), place() + ": not a finite number");
-    }
-    if constexpr (std::is_same_v<X, std::string>) {
-      static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
-      if (x != 0 && (abs(x) > huge || abs(x) < tiny))
-        throw Refusal(Status::domain, row(), place() + ": expected a magnitude between 1e-1000 and 1e1000");
-    }
-    if (domain == "log_decay" && x > 0) throw Refusal(Status::domain, row(), place() + ": a log decay must be <= 0");
-    if (domain == "bandwidth" && x <= 0) throw Refusal(Status::domain, row(), place() + ": expected a number > 0");
-  }
+  const auto place = [&](std::size_t i) { return assay::detail::element_text(label, a.shape, i); };
+  const auto row = [&](std::size_t i) {
+    std::size_t inner = 1;
+    for (std::size_t r = given.blocks > 0 ? 2 : 1; r < a.shape.size(); ++r)
+      inner *= static_cast<std::size_t>(a.shape[r]);
+    return by_token ? static_cast<int>(i / inner % static_cast<std::size_t>(sizes_.at(type.axes[0].name))) : -1;
+  };
+  assay::detail::admit(a.data, domain == "log_decay", false, row, place);
+  for (std::size_t i = 0; domain == "bandwidth" && i < a.data.size(); ++i)
+    if (assay::detail::number<assay::detail::Exact<X>>(a.data[i]) <= 0)
+      throw Refusal(Status::domain, row(i), place(i) + ": expected a number > 0");
 }
 
 template class Posed<double>;

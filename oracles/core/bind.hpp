@@ -2,6 +2,7 @@
 // From names and arrays to a room's typed tensors and back: one head at a time, for any room and scalar.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <string>
@@ -74,6 +75,13 @@ inline int row_of(const Field& field, const std::vector<int>& shape, std::size_t
 /// Of numbers that belong to no token.
 inline constexpr auto no_row = [] { return -1; };
 
+/// Whether all are finite, and at most 0 if they are of a log decay.
+inline bool are_finite(const std::vector<double>& numbers, bool log_decay) {
+  constexpr double largest = std::numeric_limits<double>::max();
+  const double most = log_decay ? 0 : largest;
+  return std::ranges::count_if(numbers, [most](double x) { return !(x >= -largest && x <= most); }) == 0;
+}
+
 /// `text` as S; Refusal (DOMAIN) of its row, with the place in front, if it is not a number.
 template <class S, class X, class Row, class Place>
 S number_at(const X& x, Row&& row, Place&& place) {
@@ -81,6 +89,32 @@ S number_at(const X& x, Row&& row, Place&& place) {
     return number<S>(x);
   } catch (const InputError& e) {
     throw Refusal(Status::domain, row(), place() + ": " + e.what());
+  }
+}
+
+/// Refuses NaN and infinities, unless they may be there, but for -inf in a log decay, which is never positive; and of
+/// decimal numbers those far beyond any format, whose digits would take for ever to print. `row`(i) and `place`(i): of
+/// number i.
+template <class X, class Row, class Place>
+void admit(const std::vector<X>& numbers, bool log_decay, bool may_be_infinite, Row&& row, Place&& place) {
+  using std::isfinite, std::abs;
+  using E = Exact<X>;
+  if constexpr (std::is_same_v<X, double>)
+    if (are_finite(numbers, log_decay)) return;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto refuse = [&](Status status, const char* why) { throw Refusal(status, row(i), place(i) + why); };
+    const E x = number_at<E>(
+        numbers[i], [&] { return row(i); }, [&] { return place(i); });
+    if (!isfinite(x)) {
+      if (!may_be_infinite && !(log_decay && x < 0)) refuse(Status::nonfinite, ": not a finite number");
+      continue;
+    }
+    if constexpr (std::is_same_v<X, std::string>) {
+      static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
+      if (x != 0 && (abs(x) > huge || abs(x) < tiny))
+        refuse(Status::domain, ": expected a magnitude between 1e-1000 and 1e1000");
+    }
+    if (log_decay && x > 0) refuse(Status::domain, ": a log decay must be <= 0");
   }
 }
 
@@ -298,26 +332,11 @@ class Binding {
 
   /// NaN and infinities are refused, but for -inf in a log decay. A bandwidth's value is its room's affair.
   void admit_values(std::string_view where, const Field& f, int, const BasicArray<X>& a) {
-    using std::isfinite, std::abs;
-    using E = detail::Exact<X>;
     const std::size_t lead = has_head_axis(f, a) ? 1 : 0;
-    for (std::size_t i = 0; i < a.data.size(); ++i) {
-      const auto row = [&] { return detail::row_of(f, a.shape, lead, i); };
-      const auto place = [&] { return detail::element_text(text(where, f.name), a.shape, i); };
-      const E x = detail::number_at<E>(a.data[i], row, place);
-      if (isfinite(x)) {
-        // Far beyond any format, and short of the exponents whose digits would take for ever to print.
-        if constexpr (std::is_same_v<X, std::string>) {
-          static const E huge = from_decimal<E>("1e1000"), tiny = from_decimal<E>("1e-1000");
-          if (x != 0 && (abs(x) > huge || abs(x) < tiny))
-            throw Refusal(Status::domain, row(), place() + ": expected a magnitude between 1e-1000 and 1e1000");
-        }
-        if (f.domain == Domain::log_decay && x > 0)
-          throw Refusal(Status::domain, row(), place() + ": a log decay must be <= 0");
-      } else if (f.domain != Domain::bandwidth && !f.room_judges && !(f.domain == Domain::log_decay && x < 0)) {
-        throw Refusal(Status::nonfinite, row(), place() + ": not a finite number");
-      }
-    }
+    detail::admit(
+        a.data, f.domain == Domain::log_decay, f.domain == Domain::bandwidth || f.room_judges,
+        [&](std::size_t i) { return detail::row_of(f, a.shape, lead, i); },
+        [&](std::size_t i) { return detail::element_text(text(where, f.name), a.shape, i); });
   }
 
   /// `given` is what the problem has under the field's name, or null: it tells which axes broadcast. `a` holds the
@@ -340,7 +359,9 @@ class Binding {
     }
     const auto block = static_cast<std::size_t>(has_head_axis(f, *a) ? heads_.block(f.heads, head) : 0);
     const std::size_t at = tensor.data.size() * block;
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = detail::number<S>(a->data[at + i]);
+    std::transform(a->data.begin() + static_cast<std::ptrdiff_t>(at),
+                   a->data.begin() + static_cast<std::ptrdiff_t>(at + tensor.data.size()), tensor.data.begin(),
+                   [](const X& x) { return detail::number<S>(x); });
   }
 
   template <class In, class Out>

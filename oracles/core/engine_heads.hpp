@@ -45,7 +45,7 @@ inline WordBall number_of(const words::Certified& x, std::size_t i) {
   return b;
 }
 
-/// Adds o and, of the gradients found, those of the room's inputs.
+/// Adds o and, of the gradients found, those of the room's inputs, once sums.add_waiting() is called.
 template <class M>
 void add_found(const Binding<M, double>& binding, const typename M::template Inputs<double>& in, int head,
                const words::LlaGradients& found, HeadSums& sums, BasicAnswer<WordBall>& answer) {
@@ -55,13 +55,13 @@ void add_found(const Binding<M, double>& binding, const typename M::template Inp
                                                                                  {"lambda", &found.d_lambda},
                                                                                  {"rho", &found.d_probe},
                                                                                  {"bandwidth", &found.d_bandwidth}}};
-  sums.add(answer.outputs, head, {"o", {in.q.size(0), in.v.size(1)}}, found.o.bound.size(),
-           [&](std::size_t i) { return number_of(found.o, i); });
+  sums.add_later(answer.outputs, head, {"o", {in.q.size(0), in.v.size(1)}}, found.o.bound.size(),
+                 [&o = found.o](std::size_t i) { return number_of(o, i); });
   binding.for_each(in, [&](const Field& f, const auto& tensor) {
     for (const auto& [name, x] : all)
       if (name == f.name && !x->bound.empty())
-        sums.add(answer.gradients, head, {name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
-                 x->bound.size(), [x = x](std::size_t i) { return number_of(*x, i); });
+        sums.add_later(answer.gradients, head, {name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
+                       x->bound.size(), [x = x](std::size_t i) { return number_of(*x, i); });
   });
 }
 
@@ -111,6 +111,7 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
       if (!one) return std::nullopt;
       add_found<M>(binding, one->first, first + static_cast<int>(&one - some.data()), one->second, sums, answer);
     }
+    sums.add_waiting();
   }
   if (!all_bounded(answer, effort.threads)) return std::nullopt;
   return answer;

@@ -216,14 +216,15 @@ inline Enclosed word_pair(const WordBall& x) {
 
 inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer, int threads) {
   BasicAnswer<Enclosed> pairs;
-  const auto convert = [threads](const BasicArrays<WordBall>& from, BasicArrays<Enclosed>& to) {
-    for (const auto& [name, array] : from) {
-      const std::vector<WordBall>& balls = array.data;
-      std::vector<Enclosed>& out = (to[name] = BasicArray<Enclosed>(array.shape)).data;
-      words::for_each_in_parallel(balls.size(), threads, [&](std::size_t i) { out[i] = word_pair(balls[i]); });
-    }
-  };
-  convert(answer.outputs, pairs.outputs), convert(answer.gradients, pairs.gradients);
+  std::vector<std::pair<const BasicArray<WordBall>*, BasicArray<Enclosed>*>> all;
+  for (const auto& [name, array] : answer.outputs) all.emplace_back(&array, &pairs.outputs[name]);
+  for (const auto& [name, array] : answer.gradients) all.emplace_back(&array, &pairs.gradients[name]);
+  words::in_parallel(all.size(), threads, [&](std::size_t t) {
+    const auto& [from, to] = all[t];
+    *to = BasicArray<Enclosed>(from->shape);
+    words::for_each_in_parallel(from->data.size(), words::threads_of_each(threads, all.size()),
+                                [&](std::size_t i) { to->data[i] = word_pair(from->data[i]); });
+  });
   return pairs;
 }
 

@@ -40,14 +40,17 @@ Oracle oracle_of(const Room& room, const Problem& problem, int words) {
 Oracle oracle_of(const Problem& problem, BasicAnswer<Enclosed> answer, int threads) {
   Oracle oracle;
   oracle.head_axis = has_head_axis(problem);
-  for (auto& [name, array] : named(std::move(answer))) {
+  Named<BasicArray<Enclosed>> all = named(std::move(answer));
+  oracle.tensors.resize(all.size());
+  words::in_parallel(all.size(), threads, [&](std::size_t t) {
+    const BasicArray<Enclosed> array = std::move(all[t].second);
     const std::size_t n = array.data.size();
     Oracle::Tensor tensor{array.shape, std::vector<HiLo>(n), std::vector<double>(n)};
-    words::for_each_in_parallel(n, threads, [&, &all = array.data](std::size_t i) {
-      tensor.value[i] = all[i].value, tensor.bound[i] = all[i].bound;
+    words::for_each_in_parallel(n, words::threads_of_each(threads, all.size()), [&](std::size_t i) {
+      tensor.value[i] = array.data[i].value, tensor.bound[i] = array.data[i].bound;
     });
-    oracle.tensors.emplace_back(name, std::move(tensor));
-  }
+    oracle.tensors[t] = {all[t].first, std::move(tensor)};
+  });
   return oracle;
 }
 

@@ -86,12 +86,12 @@ void add_gradients(const Binding<M, double>& binding, const Head<M>& head, int i
   const bool shifted = is_shifted(binding.options());
   binding.for_each(head.in, [&](const Field& f, const auto& tensor) {
     if (!f.differentiable || (f.missing == Field::Missing::absent && !binding.has(f))) return;
-    const auto add = [&](auto&& number) {
-      sums.add(answer.gradients, index, {f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
-               tensor.data.size(), number);
+    const auto add = [&](auto number) {
+      sums.add_later(answer.gradients, index, {f.name, binding.shape_of(f, tensor), f.heads, binding.split_by_heads(f)},
+                     tensor.data.size(), number);
     };
-    const auto add_all = [&](const words::Certified& x) { add([&](std::size_t i) { return number_of(x, i); }); };
-    if (f.name == "k" && shifted) return add([&](std::size_t i) { return of_later_key(d.k, i); });
+    const auto add_all = [&](const words::Certified& x) { add([&x](std::size_t i) { return number_of(x, i); }); };
+    if (f.name == "k" && shifted) return add([&k = d.k](std::size_t i) { return of_later_key(k, i); });
     if (f.name == "q") return add_all(d.q);
     if (f.name == "k" || f.name == "k_carry") return add_all(d.k);
     if (f.name == "v") return add_all(d.v);
@@ -146,13 +146,14 @@ BasicAnswer<WordBall> all_heads(const Binding<M, double>& binding, bool gradient
       const Found<M>& one = *found[static_cast<std::size_t>(i)];
       const auto& in = one.head.in;
       const auto add = [&](std::string_view name, std::vector<int> shape, const words::Certified& x) {
-        sums.add(answer.outputs, first + i, {name, std::move(shape)}, x.bound.size(),
-                 [&](std::size_t n) { return number_of(x, n); });
+        sums.add_later(answer.outputs, first + i, {name, std::move(shape)}, x.bound.size(),
+                       [&x](std::size_t n) { return number_of(x, n); });
       };
       add("o", {in.q.size(0), in.v.size(1)}, one.gradients.answer.o);
       add("final_state", {in.k.size(1), in.v.size(1)}, one.gradients.answer.final_state);
       if (gradients) add_gradients(binding, one.head, first + i, one.gradients, sums, answer);
     }
+    sums.add_waiting();
   }
   return answer;
 }

@@ -52,6 +52,7 @@ class GatedHeads {
     words::LlaGradients found = engine_head(binding_, head, problem, gradients_, how_);
     const words::Certified d_probe = std::exchange(found.d_probe, {});
     add_found<parallax_gate>(binding_, in, head, found, sums_, answer_);
+    sums_.add_waiting();
     for (std::size_t i = 0; i < d_probe.bound.size(); ++i) d_rho.data[i].take(lane, S(number_of(d_probe, i)));
     return true;
   }

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <future>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
+
+#include "reference/core/at_once.hpp"
 
 namespace assay {
 namespace {
@@ -144,13 +145,9 @@ std::string sha256(const Array& array) { return Sha256().update(array.data).hex(
 
 std::vector<std::string> sha256(const std::vector<const Array*>& arrays) {
   constexpr std::size_t large = 1 << 18;  // numbers: a millisecond and more
-  std::vector<std::future<std::string>> digests;
-  for (const Array* array : arrays)
-    digests.push_back(std::async(array->data.size() < large ? std::launch::deferred : std::launch::async,
-                                 [array] { return sha256(*array); }));
-  std::vector<std::string> list;
-  for (std::future<std::string>& digest : digests) list.push_back(digest.get());
-  return list;
+  return at_once(
+      arrays.size(), [&](std::size_t i) { return arrays[i]->data.size() >= large; },
+      [&](std::size_t i) { return sha256(*arrays[i]); });
 }
 
 }  // namespace assay

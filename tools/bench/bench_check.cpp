@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <thread>
 
 #include "files/problem_file.hpp"
 #include "judge/court/case_trial.hpp"
@@ -78,6 +79,7 @@ Safetensors answer_to(const ProblemFile& file, int threads) {
 }
 
 CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
+  if (threads == 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   CaseSpec spec{std::string(room.name), shape, Format::bf16, Style::normal, seed, room.variants().front()};
   spec.cotangents = gradients;
   const Safetensors problem = arguments::draw_case(spec, "bench");
