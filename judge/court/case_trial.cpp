@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <thread>
 
 #include "files/did_you_mean.hpp"
 #include "files/names.hpp"
@@ -13,6 +12,7 @@
 #include "judge/forms/sequential.hpp"
 #include "judge/programs/program_form.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -158,12 +158,11 @@ CaseTrial::CaseTrial(Safetensors stored, Standard standard, std::string where, s
       file_(read_problem(with_mechanism(std::move(stored), standard_.mechanism), where_)),
       kernels_(kernels_of(file_, where_)),
       contract_(contract_for(standard_, file_, where_, precision_guess_)) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   require(!parts || !file_.has_arguments(), where_,
           ": --sample: a case with arguments cannot be taken apart; without --sample all of it is judged");
   file_.parts = std::move(parts);
   kernel_.precision = contract_.precision, kernel_.contract = &contract_;
-  kernel_.threads = standard_.threads > 0 ? standard_.threads : cores;
+  kernel_.threads = words::threads_or_all(standard_.threads);
 }
 
 void CaseTrial::prepare(const PartDone& done, Cache* cache) {

@@ -52,7 +52,9 @@ class Rejections {
       : expectations_(expectations), share_(share) {
     for (const Expectation& expectation : expectations) {
       auto& list = all_.emplace_back(expectation.tensors.size());
-      words::in_parallel(list.size(), threads, [&](std::size_t t) { list[t].emplace(expectation.tensors[t].second); });
+      const int of_each = words::threads_of_each(threads, list.size());
+      words::in_parallel(list.size(), threads,
+                         [&](std::size_t t) { list[t].emplace(expectation.tensors[t].second, of_each); });
     }
   }
 

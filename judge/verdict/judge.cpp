@@ -74,15 +74,20 @@ constexpr Corruption all_corruptions[] = {
      [](const Tensor1& t, const Layout& n, int h, int r, int c) { return h < n.heads - 1 ? t[at(n, h, r, c)] : 0; }},
 };
 
-/// Whether f(head, row, col, index) holds of an element; asked in their order, up to the first of which it does.
+/// Whether f(head, row, col, index) holds of an element; by one thread asked in their order, up to the first of which
+/// it does.
 template <class F>
-bool any_element(const Layout& n, F&& f) {
-  std::size_t i = 0;
-  for (int h = 0; h < n.heads; ++h)
-    for (int r = 0; r < n.rows; ++r)
-      for (int c = 0; c < n.cols; ++c, ++i)
-        if (f(h, r, c, i)) return true;
-  return false;
+bool any_element(const Layout& n, int threads, F&& f) {
+  const auto C = static_cast<std::size_t>(n.cols), R = static_cast<std::size_t>(n.rows);
+  return words::first_in_parallel(
+             n.size() / C, threads,
+             [&](std::size_t row) {
+               for (std::size_t c = 0; c < C; ++c)
+                 if (f(static_cast<int>(row / R), static_cast<int>(row % R), static_cast<int>(c), row * C + c))
+                   return true;
+               return false;
+             })
+      .has_value();
 }
 
 /// Whether an element is infinite, as it must or may be: its dtype holds no number of that size.
@@ -136,13 +141,15 @@ std::size_t spreading(const Expected& e) {
 }
 
 /// Root mean square of error / sigma over these, of which there are so many.
-double rms_z(const Expected& e, std::size_t spreading, const std::vector<double>& got) {
-  double squares = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (e.sigma[i] == 0) continue;
-    const double z = z_at(e, got, i);
-    squares += z * z;
-  }
+double rms_z(const Expected& e, std::size_t spreading, const std::vector<double>& got, int threads) {
+  const double squares = words::sum_of_blocks(got.size(), threads, [&](std::size_t first, std::size_t last) {
+    double sum = 0;
+    for (std::size_t i = first; i < last; ++i) {
+      const double z = e.sigma[i] == 0 ? 0 : z_at(e, got, i);
+      sum += z * z;
+    }
+    return sum;
+  });
   return spreading == 0 ? 0 : std::sqrt(squares / static_cast<double>(spreading));
 }
 
@@ -220,18 +227,21 @@ class Sums {
 struct AllSums {
   Sums leans, gains;
   std::size_t spreading;
-  explicit AllSums(const Expected& e, int threads = 1)
-      : leans(e, e.weight, e.sums, threads),
-        gains(e, e.gain_weight, e.gains, threads),
-        spreading(assay::spreading(e)) {}
+  int threads;
+  AllSums(const Expected& e, int some)
+      : leans(e, e.weight, e.sums, some),
+        gains(e, e.gain_weight, e.gains, some),
+        spreading(assay::spreading(e)),
+        threads(some) {}
 };
 
 /// The rule itself, as the corruptions meet it. Written so that NaN is rejected.
 bool accepts(const Expected& e, const AllSums& all, const std::vector<double>& got, double times = 1) {
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (!(excess_at(e, got, i) <= times)) return false;
+  const auto is_within = [&](std::size_t i) { return excess_at(e, got, i) <= times; };
+  if (!words::all_in_parallel(got.size(), all.threads, is_within)) return false;
   const auto within = [&](const Sums& sums) { return sums.worst(sums.of_errors(got)).value <= times; };
-  return rms_z(e, all.spreading, got) <= times * (e.rms_limit + oracle_share) && within(all.leans) && within(all.gains);
+  return rms_z(e, all.spreading, got, all.threads) <= times * (e.rms_limit + oracle_share) && within(all.leans) &&
+         within(all.gains);
 }
 
 /// Whether the truth is told from its own corruption: a symmetric matrix is right when it is transposed, and equal
@@ -426,9 +436,9 @@ double z_at(const Expected& e, const std::vector<double>& got, std::size_t i) {
 
 double excess_at(const Expected& e, const std::vector<double>& got, std::size_t i) { return excess_of(e, got[i], i); }
 
-std::vector<double> Corruption::applied(const std::vector<double>& tensor, const Layout& layout) const {
+std::vector<double> Corruption::applied(const std::vector<double>& tensor, const Layout& layout, int threads) const {
   std::vector<double> wrong(tensor.size());
-  any_element(layout, [&](int h, int r, int c, std::size_t i) {
+  any_element(layout, threads, [&](int h, int r, int c, std::size_t i) {
     wrong[i] = element(tensor, layout, h, r, c);
     return false;
   });
@@ -437,17 +447,17 @@ std::vector<double> Corruption::applied(const std::vector<double>& tensor, const
 
 struct Rejection::Known {
   const Expected& e;
-  AllSums sums{e};
-  bool overflows = overflow_at(e).has_value(), is_undecided = undecided_at(e).has_value();
+  AllSums sums;
+  bool overflows = overflow_at(e, sums.threads).has_value(), is_undecided = undecided_at(e, sums.threads).has_value();
 };
 
-Rejection::Rejection(const Expected& expected) : known_(new Known{expected}) {}
+Rejection::Rejection(const Expected& expected, int threads) : known_(new Known{expected, AllSums(expected, threads)}) {}
 Rejection::~Rejection() = default;
 
 bool Rejection::rejects(const std::vector<double>& got, double times) const {
   const auto& [e, sums, overflows, is_undecided] = *known_;
   if (overflows) return false;
-  return not_a_number_at(e, got).has_value() || (!is_undecided && !accepts(e, sums, got, times));
+  return not_a_number_at(e, got, sums.threads).has_value() || (!is_undecided && !accepts(e, sums, got, times));
 }
 
 bool rejects(const Expected& expected, const std::vector<double>& got) { return Rejection(expected).rejects(got); }
@@ -490,10 +500,10 @@ Judgement judge(const Expected& e, const std::vector<double>& got, int threads) 
   for (const Corruption& c : all_corruptions) {
     if (!c.applies(e.layout)) continue;
     // Most of them show in one of the first elements.
-    const bool shows_alone = any_element(e.layout, [&](int head, int row, int col, std::size_t i) {
+    const bool shows_alone = any_element(e.layout, threads, [&](int head, int row, int col, std::size_t i) {
       return !(excess_of(e, c.element(numbers, e.layout, head, row, col), i) <= 1);
     });
-    if (!shows_alone) wrong = c.applied(numbers, e.layout);
+    if (!shows_alone) wrong = c.applied(numbers, e.layout, threads);
     if (shows_alone || !accepts(e, sums, wrong)) {
       j.rejected_corruptions.push_back(c.name);
       continue;

@@ -102,7 +102,7 @@ struct Corruption {
 
   /// Whether accepting it makes a verdict VACUOUS; otherwise it is only reported.
   bool must_be_rejected(const Layout& layout) const { return !one_row || layout.cols > 1; }
-  std::vector<double> applied(const std::vector<double>& tensor, const Layout& layout) const;
+  std::vector<double> applied(const std::vector<double>& tensor, const Layout& layout, int threads = 1) const;
 };
 std::span<const Corruption> corruptions();
 
@@ -149,7 +149,7 @@ Judgement judge(const Expected& expected, const std::vector<double>& got, int th
 /// worked out once. Keeps a reference to the expectation.
 class Rejection {
  public:
-  explicit Rejection(const Expected& expected);
+  explicit Rejection(const Expected& expected, int threads = 1);
   Rejection(const Rejection&) = delete;
   Rejection& operator=(const Rejection&) = delete;
   ~Rejection();

@@ -39,6 +39,11 @@ void in_parallel(std::size_t count, int threads, F&& f) {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// As many threads as asked for, or as there are cores where that is 0.
+inline int threads_or_all(int asked) {
+  return asked > 0 ? asked : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 /// How many threads each of `parts` that run side by side may have, at least one.
 inline int threads_of_each(int threads, std::size_t parts) {
   const auto n = static_cast<int>(std::max<std::size_t>(1, parts));

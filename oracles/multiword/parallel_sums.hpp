@@ -24,10 +24,13 @@ auto sum_of_blocks(std::size_t count, int threads, F&& of) {
 /// The first i in [0, count) of which `holds`(i), if there is one.
 template <class F>
 std::optional<std::size_t> first_in_parallel(std::size_t count, int threads, F&& holds) {
+  constexpr std::size_t block = 1 << 14;
   std::atomic<std::size_t> first = count;
-  for_each_in_parallel(count, threads, [&](std::size_t i) {
-    if (i >= first.load(std::memory_order_relaxed) || !holds(i)) return;
-    for (std::size_t known = first; i < known && !first.compare_exchange_weak(known, i);) continue;
+  in_parallel((count + block - 1) / block, threads, [&](std::size_t b) {
+    std::size_t i = b * block;
+    const std::size_t end = std::min({count, i + block, first.load()});
+    while (i < end && !holds(i)) ++i;
+    for (std::size_t known = first; i < end && i < known && !first.compare_exchange_weak(known, i);) continue;
   });
   return first < count ? std::optional<std::size_t>(first) : std::nullopt;
 }

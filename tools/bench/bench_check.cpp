@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cmath>
 #include <mutex>
-#include <thread>
 
 #include "files/problem_file.hpp"
 #include "judge/court/case_trial.hpp"
 #include "judge/court/seeded_case.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "tools/run/device.hpp"
 
@@ -79,7 +79,7 @@ Safetensors answer_to(const ProblemFile& file, int threads) {
 }
 
 CheckMeasured check_once(const Room& room, const Shape& shape, bool gradients, int threads, std::uint64_t seed) {
-  if (threads == 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  threads = words::threads_or_all(threads);
   CaseSpec spec{std::string(room.name), shape, Format::bf16, Style::normal, seed, room.variants().front()};
   spec.cotangents = gradients;
   const Safetensors problem = arguments::draw_case(spec, "bench");

@@ -60,7 +60,7 @@ std::vector<std::string> row_of(const std::string& file, const std::string& size
   const Shape shape = shape_from(size);
   const auto room = find_room(file);
   const Problem problem = room->make({.mechanism = file, .shape = shape});
-  const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = words::threads_or_all(0);
   Answer by_text, by_evaluator;
   language::draw_by_text(&gpu);
   by_text = drawn(*mechanism, problem, 1, 1);  // compiles it

@@ -2,11 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <thread>
 #include <tuple>
 
 #include "judge/trial/kill_table.hpp"
 #include "judge/trial/published.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/lab/kill_plot.hpp"
@@ -37,9 +37,8 @@ int run_published(const Flags& flags, Console& console) {
   std::vector<std::string> named = flags.published;
   std::erase(named, "");  // all are asked for
   OutputFile file(flags.output, console.out);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
-            threads = flags.options.threads > 0 ? flags.options.threads : cores;
-  const std::vector<PublishedTrial> trials = try_published(named, threads, Progress(console).steps());
+  const std::vector<PublishedTrial> trials =
+      try_published(named, words::threads_or_all(flags.options.threads), Progress(console).steps());
   Table table = Table().words({"thread", "error", "planted", "mechanism", "case", "fault", "healthy", "with it"});
   std::string more;
   int planted = 0, found = 0;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "files/in_words.hpp"
 #include "files/shown.hpp"
@@ -17,6 +16,7 @@
 #include "judge/programs/program_form.hpp"
 #include "judge/sigma/expected.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/plots/drift_plots.hpp"
@@ -106,7 +106,7 @@ DriftSpec spec_of(const DriftFlags& flags) {
   require(spec.draws == 0 || spec.draws >= 3, "--draws: a spread takes three or more, or 0 for no budget");
   spec.tokens = flags.tokens, spec.segment = flags.segment, spec.prefix = flags.predict_from;
   spec.sequences = flags.sequences, spec.budget = flags.budget, spec.by_site = !flags.without_sites;
-  spec.threads = flags.threads > 0 ? flags.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  spec.threads = words::threads_or_all(flags.threads);
   return spec;
 }
 

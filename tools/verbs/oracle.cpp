@@ -2,11 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <thread>
 
 #include "files/case_file.hpp"
 #include "files/problem_file.hpp"
 #include "oracles/core/in_order.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/verbs/command.hpp"
@@ -75,8 +75,7 @@ int answer_problem(const OracleOptions& options, int threads, Console& console) 
 }
 
 int run_oracle(const OracleOptions& options, Console& console) {
-  const auto threads =
-      static_cast<int>(options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency()));
+  const auto threads = words::threads_or_all(options.threads);
   return is_safetensors(options.cases) ? answer_problem(options, threads, console)
                                        : answer_cases(options, threads, console);
 }

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <memory>
 #include <sstream>
-#include <thread>
 #include <tuple>
 
 #include "arguments/file_case.hpp"
@@ -21,6 +20,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "oracles/core/in_order.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 #include "tools/plots/error_plots.hpp"
@@ -429,8 +429,7 @@ Report make_report(const ReportOptions& options, const std::function<void(std::s
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return tasks[a].precision < tasks[b].precision; });
 
-  const int cores =
-      std::max(1, options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = words::threads_or_all(options.threads);
   const int each = std::max(1, cores / std::clamp(static_cast<int>(order.size()), 1, cores));
   const double share = options.false_alarms / static_cast<double>(tasks.size());
   std::vector<std::vector<ReportRow>> results(tasks.size());
