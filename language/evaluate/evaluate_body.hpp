@@ -1010,9 +1010,15 @@ class Interpreter {
     std::vector<std::int64_t> integers;
     std::vector<Truth> truths;
 
+    /// Rows that follow each other go behind those that are there: numbers are not zeros first.
     template <class R>
-    static void copy(const V& row, const std::vector<R>& from, std::size_t first, std::vector<R>& to) {
+    void copy(const V& row, const std::vector<R>& from, std::size_t first, std::vector<R>& to) const {
       using Offsets = std::array<std::ptrdiff_t, 1>;
+      if (to.empty()) to.reserve(shape.count());
+      if (first == to.size() && row.layout.is_dense())
+        return void(to.insert(to.end(), from.begin() + row.layout.offset,
+                              from.begin() + row.layout.offset + static_cast<std::ptrdiff_t>(row.layout.count())));
+      to.resize(shape.count(), R(0));
       walk_lines<1>({&row.layout}, [&](std::size_t n, const Offsets& at, const Offsets& by, int length) {
         const auto line = from.begin() + at[0];
         for (int i = 0; i < length; ++i) to[first + n + static_cast<std::size_t>(i)] = line[by[0] * i];
@@ -1029,16 +1035,6 @@ class Interpreter {
       return kind == Kind::integer ? V::of(shape, std::move(integers)) : V::of(shape, std::move(truths));
     }
   };
-
-  Rows rows_of(const Type& type) const {
-    Rows rows;
-    rows.shape = shape_of(type, sizes_);
-    const std::size_t n = rows.shape.count();
-    if (type.kind == Kind::real) rows.reals.resize(n, S(0));
-    if (type.kind == Kind::integer) rows.integers.resize(n, 0);
-    if (type.kind == Kind::boolean) rows.truths.resize(n, Truth::no);
-    return rows;
-  }
 
   /// The operands that a scan reads besides its states.
   struct Reading {
@@ -1338,7 +1334,7 @@ class Interpreter {
     for (std::size_t i = carry; i < node.types.size(); ++i) {
       const bool large = shape_of(node.types[i], sizes_).count() * sizeof(S) >= ReplayLimit::bytes();
       if (!is_machine<S> && large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
-      rows.push_back(lazy[i] != 0 ? Rows{shape_of(node.types[i], sizes_), {}, {}, {}} : rows_of(node.types[i]));
+      rows.push_back({shape_of(node.types[i], sizes_), {}, {}, {}});
     }
     if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
     int done = 0;
