@@ -81,9 +81,11 @@ std::optional<std::vector<std::vector<Emulated>>> drawn_by_text(const Posed<doub
   if (!text) return std::nullopt;
   std::vector<std::vector<double>> made;
   TextRun run{posed.sizes(), posed.heads(), draw.numbers(), inputs_of(posed, gradients, draw, made), {}};
-  for (std::size_t r = 0; r < program.outputs.size(); ++r)
-    run.outputs.emplace_back(shape_of(program.body->result_type(r), posed.sizes()).count() *
-                             static_cast<std::size_t>(posed.heads()));
+  run.outputs.resize(program.outputs.size());
+  words::in_parallel(run.outputs.size(), draw.threads(), [&](std::size_t r) {
+    run.outputs[r].resize(shape_of(program.body->result_type(r), posed.sizes()).count() *
+                          static_cast<std::size_t>(posed.heads()));
+  });
   if (!by->run(*text, run)) return std::nullopt;
   return std::move(run.outputs);
 }

@@ -214,18 +214,24 @@ inline Enclosed word_pair(const WordBall& x) {
   return {{x.word[0], x.word[1]}, power_of_two_above((x.radius + rest) * (1 + 0x1p-40))};
 }
 
-inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer, int threads) {
-  BasicAnswer<Enclosed> pairs;
-  std::vector<std::pair<const BasicArray<WordBall>*, BasicArray<Enclosed>*>> all;
-  for (const auto& [name, array] : answer.outputs) all.emplace_back(&array, &pairs.outputs[name]);
-  for (const auto& [name, array] : answer.gradients) all.emplace_back(&array, &pairs.gradients[name]);
+/// f of every number, tensors side by side.
+template <class To, class From, class F>
+BasicAnswer<To> converted(const BasicAnswer<From>& answer, int threads, const F& f) {
+  BasicAnswer<To> result;
+  std::vector<std::pair<const BasicArray<From>*, BasicArray<To>*>> all;
+  for (const auto& [name, array] : answer.outputs) all.emplace_back(&array, &result.outputs[name]);
+  for (const auto& [name, array] : answer.gradients) all.emplace_back(&array, &result.gradients[name]);
   words::in_parallel(all.size(), threads, [&](std::size_t t) {
     const auto& [from, to] = all[t];
-    *to = BasicArray<Enclosed>(from->shape);
+    *to = BasicArray<To>(from->shape);
     words::for_each_in_parallel(from->data.size(), words::threads_of_each(threads, all.size()),
-                                [&](std::size_t i) { to->data[i] = word_pair(from->data[i]); });
+                                [&](std::size_t i) { to->data[i] = f(from->data[i]); });
   });
-  return pairs;
+  return result;
+}
+
+inline BasicAnswer<Enclosed> word_pairs(const BasicAnswer<WordBall>& answer, int threads) {
+  return converted<Enclosed>(answer, threads, word_pair);
 }
 
 template <class S>
@@ -238,7 +244,8 @@ BasicAnswer<HiLo> pairs_of(const BasicAnswer<S>& answer) {
   return convert_answer<HiLo>([](std::string_view, const S& x) { return hi_lo(x); }, answer);
 }
 inline Answer doubles_of(const BasicAnswer<Emulated>& answer) {
-  return convert_answer<double>([](std::string_view, const Emulated& x) { return x.value; }, answer);
+  const PerturbedArithmetic* const draw = PerturbedArithmetic::current();
+  return converted<double>(answer, draw != nullptr ? draw->threads() : 1, [](const Emulated& x) { return x.value; });
 }
 /// Without their bounds.
 inline BasicAnswer<HiLo> pairs_of(const BasicAnswer<Enclosed>& answer) {
