@@ -165,7 +165,7 @@ class Memory {
 struct Compiled {
   Driver::Handle run = nullptr, ask = nullptr;  ///< none if the GPU does not take it
   unsigned threads = 1, shared_bytes = 0;
-  std::map<decltype(Launch::length), std::size_t> workspace;  ///< bytes that a block needs, by the lengths of the others
+  std::map<decltype(Launch::length), std::size_t> workspace;  ///< bytes that a block needs, by the lengths
 };
 
 std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<std::string>& options) {
@@ -305,8 +305,7 @@ class CudaTexts final : public TextExecutor {
   bool launch(const Emitted& text, TextRun& run) {
     constexpr int steps_of_segment = 64;
     Launch launch{};
-    for (std::size_t i = 0; i < text.lengths.size(); ++i)
-      launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
+    for (std::size_t i = 0; i < text.lengths.size(); ++i) launch.length[i] = extent_of({text.lengths[i], 0}, run.sizes);
     launch.heads = run.heads, launch.segment = steps_of_segment;
     const auto [compiled, of_block] = prepared(text, run, launch);
     if (compiled.run == nullptr) return false;
