@@ -86,7 +86,17 @@ words::LlaGradients engine_head(const Binding<M, double>& binding, int head, con
   return found;
 }
 
-/// All heads, as many side by side as there are threads; problem_of(inputs of a head) is the engine's problem, or
+/// Heads that go side by side: as many as there are threads, while what is found of them takes no more than 4 GB.
+template <class M>
+std::size_t heads_side_by_side(const Binding<M, double>& binding, int threads) {
+  constexpr double most = 0x1p32, copies = 2;
+  const auto extent = [&](Axis axis) { return static_cast<double>(binding.extents()[axis]); };
+  const double of_head = copies * sizeof(WordBall) * (extent(Axis::query_len) + extent(Axis::seq_len)) *
+                         (extent(Axis::key_dim) + extent(Axis::value_dim));
+  return static_cast<std::size_t>(std::clamp(most / std::max(of_head, 1.0), 1.0, std::max(1.0, 1.0 * threads)));
+}
+
+/// All heads, some side by side; problem_of(inputs of a head) is the engine's problem, or
 /// nothing where the engine is not for it. Nothing either if numbers are out of the engine's range, or overflow in it.
 template <class M, class F>
 std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& binding, bool gradients,
@@ -94,22 +104,22 @@ std::optional<BasicAnswer<WordBall>> engine_heads(const Binding<M, double>& bind
   BasicAnswer<WordBall> answer;
   HeadSums sums(binding.heads(), 4, effort.threads);  // rows may have taken more words than asked for
   using Inputs = typename M::template Inputs<double>;
-  const int heads = binding.heads().own, at_once = std::max(1, effort.threads);
-  for (int first = 0; first < heads; first += at_once) {
-    std::vector<std::optional<std::pair<Inputs, words::LlaGradients>>> some(
-        static_cast<std::size_t>(std::min(at_once, heads - first)));
+  const auto heads = static_cast<std::size_t>(binding.heads().own),
+             at_once = heads_side_by_side(binding, effort.threads);
+  for (std::size_t first = 0; first < heads; first += at_once) {
+    std::vector<std::optional<std::pair<Inputs, words::LlaGradients>>> some(std::min(at_once, heads - first));
     const words::Effort how{effort.words, words::threads_of_each(effort.threads, some.size()), words::best_isa()};
     words::in_parallel(some.size(), effort.threads, [&](std::size_t i) {
-      const int head = first + static_cast<int>(i);
+      const auto head = static_cast<int>(first + i);
       Inputs in = binding.template inputs<double>(head);
       const std::optional<words::LlaProblem> problem = problem_of(in);
       if (!problem) return;
       words::LlaGradients found = engine_head(binding, head, *problem, gradients, how);
       some[i].emplace(std::move(in), std::move(found));
     });
-    for (const auto& one : some) {
-      if (!one) return std::nullopt;
-      add_found<M>(binding, one->first, first + static_cast<int>(&one - some.data()), one->second, sums, answer);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!some[i]) return std::nullopt;
+      add_found<M>(binding, some[i]->first, static_cast<int>(first + i), some[i]->second, sums, answer);
     }
     sums.add_waiting();
   }
