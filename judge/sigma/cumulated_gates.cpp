@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "judge/sigma/spread.hpp"
 #include "judge/verdict/locate.hpp"
 #include "oracles/core/room.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/random.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -51,16 +51,20 @@ struct GateSums {
   bool per_channel, per_token;
   std::vector<Contribution> gained, lost, last;
   std::span<const Contribution> last_of(int head, int channel) const {
-    const std::size_t products = last.size() / static_cast<std::size_t>(layout.heads * layout.cols);
+    const std::size_t products = last.size() / static_cast<std::size_t>(std::max(1, layout.heads * layout.cols));
     return std::span(last).subspan(static_cast<std::size_t>(head * layout.cols + channel) * products, products);
   }
 };
 
-/// The error that a rounding of that size adds, or its variance.
-using ErrorOf = std::function<double(double size)>;
+/// The roundings of a head and channel, at most.
+std::uint64_t most_roundings(const GateSums& gate) {
+  const auto rows = static_cast<std::uint64_t>(gate.layout.rows);
+  return 2 * gate.last_of(0, 0).size() + rows * (gate.per_channel ? 5 : 3);
+}
 
-/// The errors of the sums, added up by `rounding`.
-std::vector<double> errors_of(const GateSums& gate, Format operands, const ErrorOf& rounding) {
+/// The errors of the sums: rounding_of(head and channel) is what a rounding of that size adds, or its variance.
+template <class F>
+std::vector<double> errors_of(const GateSums& gate, Format operands, int threads, const F& rounding_of) {
   const Layout& n = gate.layout;
   const double sum_unit = std::min(unit_roundoff(operands), unit_roundoff(Format::fp32)),
                operand_unit = unit_roundoff(operands);
@@ -69,36 +73,37 @@ std::vector<double> errors_of(const GateSums& gate, Format operands, const Error
     return (z(h) * z(n.rows) + z(t)) * z(n.cols) + z(c);
   };
   std::vector<double> errors(gate.per_token ? n.size() : static_cast<std::size_t>(n.heads));
-  for (int h = 0; h < n.heads; ++h)
-    for (int c = 0; c < n.cols; ++c) {
-      double begin = 0, sum = 0, largest = 0, of_sums = 0, of_operands = 0;
-      bool exact = true;
-      for (const Contribution& x : gate.last_of(h, c)) {
-        begin += x.value;
+  words::in_parallel(static_cast<std::size_t>(n.heads * n.cols), threads, [&](std::size_t line) {
+    const int h = static_cast<int>(line) / n.cols, c = static_cast<int>(line) % n.cols;
+    auto rounding = rounding_of(line);
+    double begin = 0, sum = 0, largest = 0, of_sums = 0, of_operands = 0;
+    bool exact = true;
+    for (const Contribution& x : gate.last_of(h, c)) {
+      begin += x.value;
+      if (x.exact) continue;
+      exact = false;
+      for (const double size : {x.value, begin}) of_sums += rounding(sum_unit * size * (gate.per_token ? 1 : n.rows));
+    }
+    for (int t = n.rows - 1; t >= 0; --t)
+      sum += gate.gained[at(h, t, c)].value - gate.lost[at(h, t, c)].value,
+          largest = std::max({largest, std::fabs(sum), std::fabs(begin + sum)});
+    for (int t = n.rows - 1; t >= 0; --t) {
+      const std::size_t i = at(h, t, c);
+      if (t % usual_chunk == usual_chunk - 1) of_operands = 0;
+      for (const Contribution& x : {gate.gained[i], gate.lost[i]}) {
         if (x.exact) continue;
         exact = false;
-        for (const double size : {x.value, begin}) of_sums += rounding(sum_unit * size * (gate.per_token ? 1 : n.rows));
+        of_sums += rounding(sum_unit * x.value * (gate.per_token ? 1 : t + 1));  // so many sums have it
+        if (gate.per_channel) of_operands += rounding(operand_unit * x.value);
       }
-      for (int t = n.rows - 1; t >= 0; --t)
-        sum += gate.gained[at(h, t, c)].value - gate.lost[at(h, t, c)].value,
-            largest = std::max({largest, std::fabs(sum), std::fabs(begin + sum)});
-      for (int t = n.rows - 1; t >= 0; --t) {
-        const std::size_t i = at(h, t, c);
-        if (t % usual_chunk == usual_chunk - 1) of_operands = 0;
-        for (const Contribution& x : {gate.gained[i], gate.lost[i]}) {
-          if (x.exact) continue;
-          exact = false;
-          of_sums += rounding(sum_unit * x.value * (gate.per_token ? 1 : t + 1));  // so many sums have it
-          if (gate.per_channel) of_operands += rounding(operand_unit * x.value);
-        }
-        if (exact) continue;
-        if (gate.per_token)
-          errors[i] = of_sums + of_operands + rounding(sum_unit * largest);
-        else
-          errors[static_cast<std::size_t>(h)] += rounding(sum_unit * largest);
-      }
-      if (!gate.per_token) errors[static_cast<std::size_t>(h)] += of_sums;
+      if (exact) continue;
+      if (gate.per_token)
+        errors[i] = of_sums + of_operands + rounding(sum_unit * largest);
+      else
+        errors[static_cast<std::size_t>(h)] += rounding(sum_unit * largest);
     }
+    if (!gate.per_token) errors[static_cast<std::size_t>(h)] += of_sums;
+  });
   return errors;
 }
 
@@ -109,20 +114,22 @@ const Array* find(const Arrays& arrays, const std::string& name) {
 
 /// value * slope of every channel, or, where the gate has one for all, summed over them. `size` may be null.
 std::vector<Contribution> contributions(const Array& value, const Array& slope, const Array* size, const Layout& n,
-                                        bool head_axis, bool per_channel) {
+                                        bool head_axis, bool per_channel, int threads) {
   const ByHead a(value, head_axis, n.heads), b(slope, head_axis, n.heads);
   const ByHead terms(size != nullptr ? *size : value, head_axis, n.heads);
   const bool known = size != nullptr;
-  std::vector<Contribution> list;
-  list.reserve(n.size());
-  for (int h = 0; h < n.heads; ++h)
+  std::vector<Contribution> list(n.size());
+  words::in_parallel(static_cast<std::size_t>(n.heads), threads, [&](std::size_t head) {
+    const auto h = static_cast<int>(head);
+    Contribution* to = list.data() + list.size() / static_cast<std::size_t>(n.heads) * head;
     for (int t = 0; t < n.rows; ++t)
       for (int c = 0; c < n.cols; ++c) {
         Contribution sum{0, known};
         for (int i = per_channel ? c : 0; i < (per_channel ? c + 1 : a.columns()); ++i)
           sum.value += a(h, t, i) * b(h, t, i), sum.exact = sum.exact && terms(h, t, i) == 0;
-        list.push_back(sum);
+        *to++ = sum;
       }
+  });
   return list;
 }
 
@@ -141,7 +148,8 @@ std::vector<Contribution> products_of_state(const Array* state, const Array* slo
 }
 
 /// The sums of all gates that have a gradient.
-std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes) {
+std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answered, const TermSizes& asked_sizes,
+                                    int threads) {
   std::vector<GateSums> gates;
   const auto room = find_room(problem.mechanism);
   if (room == nullptr) return gates;
@@ -164,18 +172,24 @@ std::vector<GateSums> sums_of_gates(const Problem& problem, const Arrays& answer
     const Arrays* sizes = asked_sizes(of_gain, of_loss, per_channel);
     const auto size_of = [&](const std::string& tensor) { return sizes == nullptr ? nullptr : find(*sizes, tensor); };
     gates.push_back({name, gradient->shape, layout, per_channel, per_token,
-                     contributions(*x, *dx, size_of(of_gain), layout, head_axis, per_channel),
-                     contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel),
+                     contributions(*x, *dx, size_of(of_gain), layout, head_axis, per_channel, threads),
+                     contributions(*y, *dy, size_of(of_loss), layout, head_axis, per_channel, threads),
                      products_of_state(find(answered, "final_state"), find(problem.cotangents, "final_state"),
                                        size_of("final_state"), layout, head_axis, per_channel)});
   }
   return gates;
 }
 
-/// Errors of the sums of all gates, added up by `rounding`.
-Arrays errors_of_gates(const std::vector<GateSums>& gates, Format operands, const ErrorOf& rounding) {
+/// Errors of the sums of all gates; rounding_from(the number of the first one): what roundings add, one after another.
+template <class F>
+Arrays errors_of_gates(const std::vector<GateSums>& gates, Format operands, int threads, const F& rounding_from) {
   Arrays errors;
-  for (const GateSums& gate : gates) errors[gate.name] = Array(gate.shape, errors_of(gate, operands, rounding));
+  std::uint64_t first = 0;
+  for (const GateSums& gate : gates) {
+    const auto of_line = [&](std::size_t line) { return rounding_from(first + line * most_roundings(gate)); };
+    errors[gate.name] = Array(gate.shape, errors_of(gate, operands, threads, of_line));
+    first += static_cast<std::uint64_t>(gate.layout.heads * gate.layout.cols) * most_roundings(gate);
+  }
   return errors;
 }
 
@@ -213,9 +227,9 @@ bool is_sum(const std::vector<double>& gradient, const std::vector<double>& sums
 }
 
 /// Uniform within one rounding.
-ErrorOf drawn(std::uint64_t seed) {
-  return [stream = Stream(seed, "cumulated gates"), next = std::uint64_t{0}](double size) mutable {
-    return (2 * stream.uniform(next++) - 1) * size;
+auto drawn(std::uint64_t seed) {
+  return [stream = Stream(seed, "cumulated gates")](std::uint64_t first) {
+    return [stream, next = first](double size) mutable { return (2 * stream.uniform(next++) - 1) * size; };
   };
 }
 
@@ -223,11 +237,13 @@ ErrorOf drawn(std::uint64_t seed) {
 
 GateErrors gate_errors(const Problem& problem, Format operands, const Arrays& answered, const TermSizes& sizes,
                        int samples) {
-  const std::vector<GateSums> gates = sums_of_gates(problem, answered, sizes);
+  const std::vector<GateSums> gates = sums_of_gates(problem, answered, sizes, 1);
+  const auto variance = [](std::uint64_t) { return [](double size) { return size * size / 3; }; };
   GateErrors errors;
-  errors.variances = errors_of_gates(gates, operands, [](double size) { return size * size / 3; });
+  errors.variances = errors_of_gates(gates, operands, 1, variance);
   for (int k = 0; k < samples && !errors.variances.empty(); ++k)
-    errors.samples.push_back(errors_of_gates(gates, operands, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
+    errors.samples.push_back(
+        errors_of_gates(gates, operands, 1, drawn(RandomBits{}.at(static_cast<std::uint64_t>(k)))));
   return errors;
 }
 
@@ -305,9 +321,10 @@ std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& ex
   return summed;
 }
 
-void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered) {
+void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, int threads, Arrays& answered) {
   const auto unknown = [](const std::string&, const std::string&, bool) { return nullptr; };
-  for (const auto& [name, errors] : errors_of_gates(sums_of_gates(problem, answered, unknown), operands, drawn(seed)))
+  const std::vector<GateSums> gates = sums_of_gates(problem, answered, unknown, threads);
+  for (const auto& [name, errors] : errors_of_gates(gates, operands, threads, drawn(seed)))
     for (std::size_t i = 0; i < errors.data.size(); ++i) answered[name].data[i] += errors.data[i];
 }
 

@@ -38,7 +38,7 @@ void add_errors_of_runs(const Problem& problem, const Arrays& exact, const std::
 /// gradient of a gate is such a sum.
 std::optional<Arrays> with_gates_summed(const Problem& problem, const Arrays& exact, const Arrays& run);
 
-/// Adds one sample of them to the gradients of all log decays in `answered`.
-void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, Arrays& answered);
+/// Adds one sample of them to the gradients of all log decays in `answered`. The number of threads changes no bit.
+void cumulate_gates(const Problem& problem, Format operands, std::uint64_t seed, int threads, Arrays& answered);
 
 }  // namespace assay

@@ -160,7 +160,7 @@ void add_model_runs(ModelRuns& runs, const Problem& problem, int draws, int thre
                                          : flat(room->emulated(in_blocks(read.problem(), runs.operands, seed)));
     runs.terms[k] = arithmetic.terms();
     read.take_back(runs.drawn[k]);
-    cumulate_gates(problem, runs.precision, seed, runs.drawn[k]);
+    cumulate_gates(problem, runs.precision, seed, of_each, runs.drawn[k]);
   };
   words::in_parallel(all - known, threads, [&](std::size_t i) {
     // One that has no answer, as where a matrix is no longer definite, is no kernel's that answers with numbers.

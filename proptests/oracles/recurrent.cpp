@@ -214,7 +214,7 @@ TEST(Recurrent, only_gates_have_sums_from_the_end) {
     const KernelForm* form = recurrent_form(room->name);
     const Arrays exact = flat(form->run(problem, Policy::of(form->sites, Format::bf16), 0));
     Arrays summed = exact;
-    cumulate_gates(problem, Format::bf16, 0, summed);
+    cumulate_gates(problem, Format::bf16, 0, 1, summed);
     const bool any = std::ranges::any_of(
         room->inputs(), [](const RoomFacts::Ranked& input) { return input.field.domain == Domain::log_decay; });
     EXPECT_EQ(any, summed != exact) << room->name;
