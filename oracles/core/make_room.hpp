@@ -222,10 +222,10 @@ BasicAnswer<To> converted(const BasicAnswer<From>& answer, int threads, const F&
   for (const auto& [name, array] : answer.outputs) all.emplace_back(&array, &result.outputs[name]);
   for (const auto& [name, array] : answer.gradients) all.emplace_back(&array, &result.gradients[name]);
   words::in_parallel(all.size(), threads, [&](std::size_t t) {
-    const auto& [from, to] = all[t];
-    *to = BasicArray<To>(from->shape);
-    words::for_each_in_parallel(from->data.size(), words::threads_of_each(threads, all.size()),
-                                [&](std::size_t i) { to->data[i] = f(from->data[i]); });
+    const BasicArray<From>& from = *all[t].first;
+    BasicArray<To>& to = *all[t].second = BasicArray<To>(from.shape);
+    words::for_each_in_parallel(from.data.size(), words::threads_of_each(threads, all.size()),
+                                [&](std::size_t i) { to.data[i] = f(from.data[i]); });
   });
   return result;
 }
