@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "oracles/core/flint_caches.hpp"
+#include "oracles/multiword/parallel.hpp"
 
 namespace assay {
 
@@ -54,11 +55,10 @@ std::size_t in_order(std::size_t count, const Workers& effort, Work work, Take t
       if (!failure) failure = std::current_exception();
     }
   };
-  const unsigned cores =
-      effort.threads > 0 ? static_cast<unsigned>(effort.threads) : std::max(1U, std::thread::hardware_concurrency());
+  const auto threads = static_cast<std::size_t>(words::threads_or_all(effort.threads));
   {
     std::vector<std::jthread> pool;
-    for (std::size_t t = 0; t < std::min<std::size_t>(cores, count); ++t) pool.emplace_back(loop);
+    for (std::size_t t = 0; t < std::min(threads, count); ++t) pool.emplace_back(loop);
   }
   if (failure) std::rethrow_exception(failure);
   return taken;
