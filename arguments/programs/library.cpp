@@ -4,9 +4,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <string>
 #include <utility>
 
+#include "files/embedded.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 
@@ -16,21 +17,22 @@ namespace {
 using language::Program;
 
 /// Reads an entry when it is asked for, and keeps it.
-const Program& read(const Embedded& entry) {
+const Program& read(const EmbeddedText& entry) {
   static std::mutex guard;
-  static std::map<const Embedded*, std::unique_ptr<const Program>> known;
+  static std::map<const EmbeddedText*, std::unique_ptr<const Program>> known;
   const std::lock_guard lock(guard);
   std::unique_ptr<const Program>& program = known[&entry];
-  if (!program) program = std::make_unique<const Program>(language::read_program(entry.text, entry.name));
+  if (!program)
+    program = std::make_unique<const Program>(language::read_program(entry.text, std::string(entry.name())));
   return *program;
 }
 
 thread_local PlantedPart* planted = nullptr;
 
-std::span<const Embedded> all() { return {embedded, embedded_count}; }
-const Embedded* find(std::string_view folder, std::string_view name) {
-  const auto it = std::ranges::find_if(all(), [&](const Embedded& e) { return e.folder == folder && e.name == name; });
-  return it == all().end() ? nullptr : &*it;
+const EmbeddedText* find(std::string_view folder, std::string_view name) {
+  const auto it = std::ranges::find_if(embedded_programs,
+                                       [&](const EmbeddedText& e) { return e.folder() == folder && e.name() == name; });
+  return it == embedded_programs.end() ? nullptr : &*it;
 }
 
 std::string spelled(const language::Setting& setting) { return language::spelled(setting, ""); }
@@ -48,13 +50,13 @@ const char* embedded_text(std::string_view folder, std::string_view name) { retu
 const Program& part(std::string_view name) {
   if (planted != nullptr) planted->asked.emplace(name);
   if (planted != nullptr && planted->name_ == name) return planted->stand_in_;
-  const Embedded* entry = find("arguments", name);
+  const EmbeddedText* entry = find("arguments", name);
   require(entry != nullptr, "no part is called ", name);
   return read(*entry);
 }
 
 const Program* find_mechanism_program(std::string_view mechanism) {
-  const Embedded* entry = find("mechanisms", mechanism);
+  const EmbeddedText* entry = find("mechanisms", mechanism);
   return entry == nullptr ? nullptr : &read(*entry);
 }
 
@@ -62,9 +64,9 @@ const Program* find_mechanism_program(std::string_view mechanism, const Params& 
   const Program* plain = find_mechanism_program(mechanism);
   if (plain == nullptr) return nullptr;
   const std::string prefix = std::string(mechanism) + '-';
-  for (const Embedded& entry : all()) {
-    const std::string_view name = entry.name;
-    if (entry.folder != std::string_view("mechanisms") || (name != mechanism && !name.starts_with(prefix))) continue;
+  for (const EmbeddedText& entry : embedded_programs) {
+    const std::string_view name = entry.name();
+    if (entry.folder() != std::string_view("mechanisms") || (name != mechanism && !name.starts_with(prefix))) continue;
     const Program& program = read(entry);
     bool agrees = program.name == plain->name;
     for (const auto& [setting, value] : program.settings) {

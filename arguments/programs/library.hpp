@@ -1,6 +1,5 @@
 #pragma once
 // The programs of mechanisms/ and arguments/programs/, and other JSON which the binary carries with it.
-#include <cstddef>
 #include <functional>
 #include <set>
 #include <string>
@@ -10,13 +9,6 @@
 #include "reference/core/problem.hpp"
 
 namespace assay::arguments {
-
-/// A file's text; the build writes the list of them (embed.cmake).
-struct Embedded {
-  const char *folder, *name, *text;
-};
-extern const Embedded embedded[];
-extern const std::size_t embedded_count;
 
 /// The text of FOLDER/.../NAME.json, which there is.
 const char* embedded_text(std::string_view folder, std::string_view name);

@@ -16,6 +16,7 @@
 
 #include "arguments/file_rooms.hpp"
 #include "arguments/programs/library.hpp"
+#include "files/embedded.hpp"
 #include "judge/verdict/locate.hpp"
 #include "language/program/mutants.hpp"
 #include "language/program/show.hpp"
@@ -201,10 +202,9 @@ std::vector<Program> programs_of(const Room& room) {
   if (room.is_program()) return {language::program_of(room).program};
   std::vector<Program> list;
   const std::string prefix = std::string(room.name) + '-';
-  for (const arguments::Embedded& entry :
-       std::span<const arguments::Embedded>(arguments::embedded, arguments::embedded_count)) {
-    const std::string_view name = entry.name;
-    if (entry.folder != std::string_view("mechanisms") || (name != room.name && !name.starts_with(prefix))) continue;
+  for (const EmbeddedText& entry : embedded_programs) {
+    const std::string_view name = entry.name();
+    if (entry.folder() != "mechanisms" || (name != room.name && !name.starts_with(prefix))) continue;
     if (const Program* program = arguments::find_mechanism_program(name); program->name == room.name)
       list.push_back(*program);
   }

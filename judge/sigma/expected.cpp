@@ -459,7 +459,7 @@ class StoredParts {
 }  // namespace
 
 void add_runs(KernelRuns& runs, const KernelUnderTest& kernel, const Problem& problem, int draws) {
-  const auto answer = [&](const Policy& policy) { return named(kernel.form->run(problem, policy, kernel.tile)); };
+  const auto answer = [&](const Policy& policy) { return named(draw(*kernel.form, problem, policy, kernel.tile)); };
   const Policy contract = kernel.policy();
   if (runs.emulated.empty()) runs.emulated = answer(contract);
   if (runs.exact.empty()) {

@@ -105,9 +105,7 @@ std::vector<Mutant> mutants_of(const Takes& takes) {
 
 template <FixedString Mechanism, std::size_t I>
 struct Behind {
-  static const KernelForm& recurrence() {
-    return find_kernels(assay::ASSAY_KERNEL_ROOMS(), Mechanism.view())->forms[I];
-  }
+  static const KernelForm& recurrence() { return find_kernels(assay::kernel_rooms(), Mechanism.view())->forms[I]; }
   static const SiteTable& sites() {
     static const SiteTable table = recurrence().sites.with(gate_site_list).with(row_site_list);
     return table;
@@ -139,8 +137,7 @@ const KernelRoom* room(const Takes& takes) {
   static const std::vector<Mutant> mutants = mutants_of(takes);
   static const std::vector<KernelForm> forms = [] {
     std::vector<KernelForm> all = {Behind<Mechanism, 0>::form(mutants)};
-    if (find_kernels(assay::ASSAY_KERNEL_ROOMS(), Mechanism.view())->forms.size() > 1)
-      all.push_back(Behind<Mechanism, 1>::form({}));
+    if (find_kernels(assay::kernel_rooms(), Mechanism.view())->forms.size() > 1) all.push_back(Behind<Mechanism, 1>::form({}));
     return all;
   }();
   static const KernelRoom found = {Mechanism.view(), forms, "arguments"};
@@ -149,7 +146,7 @@ const KernelRoom* room(const Takes& takes) {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 
 const KernelRoom* recurrence_with_arguments(std::string_view mechanism) {
   const auto* const takes = std::find_if(std::begin(recurrences), std::end(recurrences),
@@ -162,6 +159,6 @@ const KernelRoom* recurrence_with_arguments(std::string_view mechanism) {
   return nullptr;
 }
 
-}  // namespace ASSAY_KERNEL_ROOMS
+}  // namespace kernel_rooms
 
 }  // namespace assay::tile

@@ -5,9 +5,9 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/tile.hpp"
 
-namespace assay::tile::ASSAY_KERNEL_ROOMS {
+namespace assay::tile::kernel_rooms {
 
 /// A room's forms that take arguments, or null of what is no recurrence.
 const KernelRoom* recurrence_with_arguments(std::string_view mechanism);
 
-}  // namespace assay::tile::ASSAY_KERNEL_ROOMS
+}  // namespace assay::tile::kernel_rooms

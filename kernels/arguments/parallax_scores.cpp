@@ -70,7 +70,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom parallax_with_arguments = {"parallax", forms, "arguments"};
 }
 

@@ -2,7 +2,7 @@
 
 #include "kernels/arguments/front_ends.hpp"
 
-namespace assay::tile::ASSAY_KERNEL_ROOMS {
+namespace assay::tile::kernel_rooms {
 
 const KernelRoom* with_arguments(std::string_view mechanism) {
   return mechanism == "softmax_attention" ? &softmax_attention_with_arguments
@@ -10,4 +10,4 @@ const KernelRoom* with_arguments(std::string_view mechanism) {
                                           : recurrence_with_arguments(mechanism);
 }
 
-}  // namespace assay::tile::ASSAY_KERNEL_ROOMS
+}  // namespace assay::tile::kernel_rooms

@@ -75,7 +75,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom softmax_attention_with_arguments = {"softmax_attention", forms, "arguments"};
 }
 

@@ -136,7 +136,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom parallax = {"parallax", forms, "attention"};
 }
 

@@ -97,7 +97,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom softmax_attention = {"softmax_attention", forms, "attention"};
 }
 

@@ -14,7 +14,6 @@
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// The number that a parameter is, or that its digits spell; `missing` where there is none.
 template <class T>
@@ -116,5 +115,4 @@ Answer with_scalar_and_head_dim(const Policy& policy, const AttentionShape& shap
   return with_scalar_and_dim(policy, head_dim(std::max(shape.key_dim, shape.value_dim)), f);
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -28,10 +28,6 @@ constexpr std::array<Mutant, N + M> joined(const std::array<Mutant, N>& a, const
 
 namespace tile {
 
-/// Where rooms and executors are; kernels/draws/as_draws.hpp has them elsewhere.
-#define ASSAY_KERNEL_ROOMS kernel_rooms
-#define ASSAY_EXECUTORS host_executors
-
 /// Whether the policy plants that fault; remembers that it was asked for.
 [[gnu::cold, gnu::noinline]] inline bool is_planted(const Policy& policy, std::string_view fault) {
   if (policy.asked != nullptr) policy.asked->emplace(fault);

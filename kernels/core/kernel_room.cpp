@@ -3,14 +3,14 @@
 #include <algorithm>
 
 namespace assay {
-namespace tile::ASSAY_KERNEL_ROOMS {
+namespace tile::kernel_rooms {
 #define MECHANISM(name) extern const KernelRoom name;
 #include "mechanisms.def"
 #undef MECHANISM
-}  // namespace tile::ASSAY_KERNEL_ROOMS
+}  // namespace tile::kernel_rooms
 
-std::span<const KernelRoom* const> ASSAY_KERNEL_ROOMS() {
-#define MECHANISM(name) &tile::ASSAY_KERNEL_ROOMS::name,
+std::span<const KernelRoom* const> kernel_rooms() {
+#define MECHANISM(name) &tile::kernel_rooms::name,
   static constexpr const KernelRoom* all[] = {
 #include "mechanisms.def"
   };

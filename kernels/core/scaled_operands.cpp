@@ -12,7 +12,6 @@
 #include "reference/core/blocks.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 namespace {
 
 using Units = OperandUnits<double>;
@@ -93,5 +92,4 @@ void ScaledOperands::round_in_blocks(const Policy& policy) {
   }
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -8,7 +8,6 @@
 #include "kernels/core/operand_units.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// A problem's inputs with operands of 8 bits in units of their heads: for each operand of a key/value head, and of the
 /// query heads that read it, the smallest power of two by which its largest number is within the format's range. Units
@@ -44,5 +43,4 @@ class ScaledOperands {
   std::optional<Arrays> scaled_;
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -38,7 +38,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom linear_attention = {"linear_attention", forms, "decayed"};
 }
 

@@ -34,7 +34,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom mamba2 = {"mamba2", forms, "decayed"};
 }
 

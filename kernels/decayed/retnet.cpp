@@ -35,7 +35,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom retnet = {"retnet", forms, "decayed"};
 }
 

@@ -95,7 +95,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom deltanet = {"deltanet", forms, "delta"};
 }
 

@@ -106,7 +106,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom mdn = {"mdn", forms, "delta"};
 }
 

@@ -88,7 +88,7 @@ DRAW_HD double larger_of(double a, double b) { return a < b ? b : a; }
 }  // namespace assay::draws
 
 #if defined(__CUDACC__)
-// Under nvcc tile programs call the device's functions; as_draws.hpp makes those calls calls of these.
+// On a device tile programs call its functions; on_device.hpp makes those calls calls of these.
 __device__ __forceinline__ double assay_exp2(double x) { return assay::draws::exp2_of(x); }
 __device__ __forceinline__ double assay_log2(double x) { return assay::draws::log2_of(x); }
 __device__ __forceinline__ double assay_tanh(double x) { return assay::draws::tanh_of(x); }

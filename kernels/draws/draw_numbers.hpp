@@ -2,16 +2,18 @@
 // The numbers of the executor for draws (draw_block.hpp), which runs on a GPU with the bits of HostBlock: random words
 // by index, and rounding by data. These are the definitions of reference/core/rounding.cpp as code of the device; tests
 // compare the bits.
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <string_view>
 
-#include "kernels/core/policy.hpp"
+#include "kernels/core/tile.hpp"
 #include "kernels/draws/draw_functions.hpp"
-#include "reference/core/format.hpp"
+#if !defined(ASSAY_DEVICE_CODE)
+#include <limits>
+
+#include "kernels/core/policy.hpp"
+#endif
 
 namespace assay::draws {
 
@@ -36,6 +38,7 @@ struct Grid {
   int dropped;                     ///< bits of a double below the last one of the format
 };
 
+#if !defined(ASSAY_DEVICE_CODE)
 inline Grid grid_of(Format format, Rounding rounding) {
   const FormatInfo f = info(format);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -55,6 +58,7 @@ inline Grid grid_of(Format format, Rounding rounding) {
           static_cast<unsigned>(f.max_exponent - f.min_exponent),
           52 - f.mantissa_bits};
 }
+#endif
 
 /// A site's name as a number that code of the device compares.
 constexpr std::uint64_t key_of(std::string_view name) {
@@ -75,6 +79,7 @@ struct DrawPolicy {
   bool narrow = true;  ///< no number but an output has more digits than fp32
 
   DrawPolicy() = default;
+#if !defined(ASSAY_DEVICE_CODE)
   explicit DrawPolicy(const Policy& policy) : seed(policy.seed), products(policy.products), rounding(policy.rounding) {
     for (int f = 0; f < formats; ++f) grids[f] = grid_of(all_formats[f], rounding);
     for (int i = 0; i < policy.sites.size; ++i) {
@@ -90,6 +95,7 @@ struct DrawPolicy {
       narrow = narrow && (is_narrow || policy.sites.entries[i].role == tile::Role::output);
     }
   }
+#endif
 
   DRAW_HD Format format_of(std::uint64_t key) const {
     int at = static_cast<int>(key % slots);

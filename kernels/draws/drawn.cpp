@@ -8,32 +8,33 @@
 namespace assay {
 namespace {
 
-std::atomic<const DrawExecutor*> chosen = nullptr;
+std::atomic<DrawExecutor*> chosen = nullptr;
 
-/// The form that draws go to, or null.
-const KernelForm* form_elsewhere(const KernelForm& form, const Problem& problem) {
-  const DrawExecutor* executor = chosen;
-  return executor == nullptr || executor->at_once(problem) == 0 ? nullptr : executor->form_of(form);
+/// Whether all that the form does is planned for a device.
+bool is_of_tile_programs(const KernelForm& form) {
+  return std::ranges::any_of(kernel_rooms(), [&](const KernelRoom* room) {
+    return &form >= room->forms.data() && &form < room->forms.data() + room->forms.size();
+  });
 }
 
 }  // namespace
 
-void draw_with(const DrawExecutor* executor) { chosen = executor; }
+void draw_with(DrawExecutor* executor) { chosen = executor; }
 
 int draws_at_once(const KernelForm& form, const Problem& problem) {
-  return form_elsewhere(form, problem) == nullptr ? 1 : std::max(1, chosen.load()->at_once(problem));
+  DrawExecutor* const executor = chosen;
+  return executor == nullptr || !is_of_tile_programs(form) ? 1 : std::max(1, executor->at_once(problem));
 }
 
 Answer draw(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-  // Only the CPU counts the values that pass through sites, and emulates a tensor core.
-  const bool plain =
-      policy.stats == nullptr && policy.asked == nullptr && tile::TensorCoreEmulation::current() == nullptr;
-  if (const KernelForm* elsewhere = plain ? form_elsewhere(form, problem) : nullptr; elsewhere != nullptr) {
-    try {
-      return elsewhere->run(problem, policy, tile);
+  // Only the CPU counts the values that pass through sites, plants faults, and emulates a tensor core.
+  const bool plain = is_of_tile_programs(form) && policy.stats == nullptr && !policy.plants_faults() &&
+                     tile::TensorCoreEmulation::current() == nullptr;
+  DrawExecutor* const executor = plain ? chosen.load() : nullptr;
+  if (executor != nullptr && executor->at_once(problem) > 0) try {
+      return executor->run(form, problem, policy, tile);
     } catch (const NotDrawn&) {  // its bits are the CPU's, on any device
     }
-  }
   return form.run(problem, policy, tile);
 }
 

@@ -25,7 +25,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom falcon1 = {"falcon1", forms, "falcon"};
 }
 

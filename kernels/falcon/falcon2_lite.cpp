@@ -80,7 +80,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom falcon2_lite = {"falcon2_lite", forms, "falcon"};
 }
 

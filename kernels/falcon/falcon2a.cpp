@@ -47,7 +47,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom falcon2a = {"falcon2a", forms, "falcon"};
 }
 

@@ -128,7 +128,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom falcon3 = {"falcon3", forms, "falcon"};
 }
 

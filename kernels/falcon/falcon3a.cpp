@@ -59,7 +59,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom falcon3a = {"falcon3a", forms, "falcon"};
 }
 

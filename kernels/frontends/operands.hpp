@@ -62,8 +62,6 @@ inline constexpr SiteTable::Init operand_site_list[] = {{"codes", Role::output},
                                                         {"dcodes", Role::accumulator}};
 inline constexpr SiteTable operand_sites{operand_site_list};
 
-inline namespace ASSAY_EXECUTORS {
-
 inline bool has_scales(const Problem& problem) {
   for (const char* name : {"q_scale", "k_scale", "v_scale"})
     if (problem.inputs.contains(name)) return true;
@@ -157,5 +155,4 @@ Answer with_dequantized(const Device& device, const Problem& problem, F answer) 
   return operands.answer(answer(operands.dequantized()));
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -10,7 +10,6 @@
 #include "kernels/launches/recurrence.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// A parameter that is a word; "" where there is none.
 inline std::string word_of(const Problem& problem, std::string_view name) {
@@ -385,8 +384,6 @@ class FrontEnd {
   const Values bias_, log_factor_, raw_, v_, skip_;
   Values step_;
 };
-
-}  // namespace ASSAY_EXECUTORS
 
 inline constexpr SiteTable front_end_only_sites = SiteTable(gate_site_list).with(row_site_list);
 

@@ -14,7 +14,6 @@
 #include "reference/core/error.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostAttentionDevice : public HostDevice<T> {
@@ -31,8 +30,20 @@ class HostAttentionDevice : public HostDevice<T> {
   ScaledOperands scaled(const AttentionShape& shape, const Problem& problem, T scale) const {
     return ScaledOperands(shape, problem.inputs, this->policy(), static_cast<double>(scale));
   }
-  std::vector<OperandUnits<T>> units(const ScaledOperands& operands) const {
-    return operands.template units<T>(this->policy());
+  struct Units {
+    std::vector<OperandUnits<T>> all;
+    TileDevice::Memory elsewhere{};  ///< in place of `all`
+    const OperandUnits<T>* data() const {
+      return elsewhere ? reinterpret_cast<const OperandUnits<T>*>(elsewhere.get()) : all.data();
+    }
+  };
+  Units units(const ScaledOperands& operands) const {
+    Units units{operands.template units<T>(this->policy())};
+    if (TileDevice* const device = this->device()) {
+      units.elsewhere = device->memory(units.all.size() * sizeof(units.all[0]) / sizeof(double));
+      device->upload(units.elsewhere, units.all.data(), units.all.size() * sizeof(units.all[0]));
+    }
+    return units;
   }
   /// An array as what a pass loads tiles of.
   template <class Executor, class Tile>
@@ -46,8 +57,7 @@ class HostAttentionDevice : public HostDevice<T> {
   void launch_rows(std::uint64_t number, int heads, int rows, int tile_rows, RowOrder,
                    const typename Kernel::Args& args) const {
     const int tiles = ceil_div(rows, tile_rows);
-    host_launch<Kernel, T>(launch_policy(this->policy(), number), args, heads * tiles,
-                           [=](int i) { return std::pair(i / tiles, i % tiles * tile_rows); });
+    this->template launch_blocks<Kernel>(number, args, heads * tiles, tiles, tile_rows);
   }
 };
 
@@ -126,5 +136,4 @@ Answer with_decode_tiles(const Problem& problem, const Policy& policy, int tile,
   });
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -6,7 +6,6 @@
 #include "kernels/plans/channel_sums.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// The faults of these programs.
 inline constexpr std::array channel_mutants{
@@ -26,5 +25,4 @@ inline constexpr std::array channel_mutants{
     Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"},
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -15,8 +15,6 @@ namespace assay::tile {
   EXTERN template struct SumsPlan<HostTiles<T, C, D>, true, true, HostDevice<T>>
 ASSAY_EACH_SCALAR(ASSAY_DECAYED_SUMS, extern);
 
-inline namespace ASSAY_EXECUTORS {
-
 /// The faults of these programs,
 inline constexpr std::array sum_mutants{
     Mutant{"scores_exclude_self", "j < i instead of j <= i in Q K^T", "catalogue"},
@@ -41,5 +39,4 @@ inline constexpr std::array decay_mutants{
     Mutant{"dlog_decay_index", "dlog_decay_r misses the read of row r itself", "fla class"},
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

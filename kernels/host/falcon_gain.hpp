@@ -5,7 +5,6 @@
 #include "kernels/core/faults.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// Faults of gains.
 inline constexpr std::array gain_mutants{
@@ -17,5 +16,4 @@ inline constexpr std::array gain_mutants{
 inline constexpr std::array coupling_mutants{
     Mutant{"detached_ridge_stays_live", "a detached ridge passes its gradient on to the energy", "catalogue"}};
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

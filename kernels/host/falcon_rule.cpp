@@ -3,7 +3,6 @@
 #include "kernels/plans/falcon_rule.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 Answer falcon_rule(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
@@ -13,5 +12,4 @@ Answer falcon_rule(const Problem& problem, const Policy& policy, int tile) {
   });
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

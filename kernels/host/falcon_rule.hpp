@@ -5,12 +5,10 @@
 #include "kernels/host/gated_delta.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// Throws InputError where a gradient is wanted and a decay is 0: it would be that of a logarithm.
 Answer falcon_rule(const Problem& problem, const Policy& policy, int tile);
 
 inline constexpr std::array falcon_mutants = joined(joined(gated_delta_mutants, gain_mutants), coupling_mutants);
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -15,8 +15,6 @@ namespace assay::tile {
   EXTERN template struct GatedDeltaGradientPlan<HostTiles<T, C, D>, true, HostDevice<T>>
 ASSAY_EACH_SCALAR(ASSAY_GATED_DELTA, extern);
 
-inline namespace ASSAY_EXECUTORS {
-
 /// The faults of these programs.
 inline constexpr std::array gated_delta_mutants{
     Mutant{"decay_index_of_scores", "the decay from write j to output i stops at i - 1", "fla class"},
@@ -42,5 +40,4 @@ inline constexpr std::array gated_delta_mutants{
     Mutant{"one_head_of_group", "dq and dk of the first value head of the group only", "GQA"},
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -6,7 +6,6 @@
 #include "kernels/host/host_channels.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostBlock : public HostChannels<T> {
@@ -14,5 +13,4 @@ class HostBlock : public HostChannels<T> {
   using HostChannels<T>::HostChannels;
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -7,7 +7,6 @@
 #include "kernels/host/host_decays.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostChannels : public HostDecays<T> {
@@ -178,5 +177,4 @@ class HostChannels : public HostDecays<T> {
   }
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -7,7 +7,6 @@
 #include "kernels/host/host_block.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// d(i) = sum_{l <= i - lag} x(l) prod_{l < r <= i - lag} exp(g_r), for every column.
 template <class T, class St, class Dst, class Src>
@@ -77,5 +76,4 @@ HostRow<T, R> decay_scan_adjoint(HostBlock<T>& b, St, const HostRow<T, R>& now, 
   return o;
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -6,7 +6,6 @@
 #include "kernels/host/host_memory.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostDecays : public HostMemory<T> {
@@ -149,5 +148,4 @@ class HostDecays : public HostMemory<T> {
   static T exponential(T x) { return ex2(x * T(1.442695040888963407359924681001892137L)); }
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -1,6 +1,7 @@
 #pragma once
 // The CPU as a device that launches are planned for (kernels/plans): arrays in the executor's scalar, launches with
-// random bits of their own, sums of parts. kernels/cuda/cuda_device.cuh is the same for a GPU, whose arrays have their
+// random bits of their own, sums of parts. While its thread is another device's (TileDevice), that one has the arrays
+// and does the rest, to the same bits. kernels/cuda/cuda_device.cuh is the same for a GPU, whose arrays have their
 // sites' formats and whose passes are timed.
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/draws/between.hpp"
 #include "kernels/launches/recurrence.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// Gradients of shared inputs from the parts that blocks wrote: value blocks, then the heads of a group, ascending,
 /// each sum rounded at `part`, the total at `out`.
@@ -45,13 +46,18 @@ class HostDevice {
   using Values = HostArray<T>;
 
   template <class Shape>
-  HostDevice(const Shape& shape, Policy policy) : head_axis_(shape.head_axis), policy_(std::move(policy)) {}
+  HostDevice(const Shape& shape, Policy policy) : HostDevice(shape.head_axis, std::move(policy)) {}
 
   /// The named array as [heads][rows][cols]; zeros if it is missing.
   template <FixedString Site>
   Values input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
+    const auto it = arrays.find(name);
+    if (device_ != nullptr) {
+      if (it != arrays.end()) return {heads, rows, cols, device_->memory_of(it->second.data)};
+      return on_device(heads, rows, cols, 0);
+    }
     auto x = result<Site>(heads, rows, cols);
-    if (const auto it = arrays.find(name); it != arrays.end())
+    if (it != arrays.end())
       x.data.assign(it->second.data.begin(), it->second.data.end());
     else
       std::fill(x.data.begin(), x.data.end(), T(0));
@@ -59,6 +65,7 @@ class HostDevice {
   }
   template <FixedString Site, class X>
   Values array(int heads, int rows, int cols, const std::vector<X>& values) const {
+    if (device_ != nullptr) return {heads, rows, cols, device_->holding({values.begin(), values.end()})};
     auto x = result<Site>(heads, rows, cols);
     x.data.assign(values.begin(), values.end());
     return x;
@@ -66,6 +73,7 @@ class HostDevice {
   /// An array that a kernel writes at a site.
   template <FixedString Site>
   Values result(int heads, int rows, int cols) const {
+    if (device_ != nullptr) return on_device(heads, rows, cols, HostBlock<double>::poison);
     return {heads, rows, cols};
   }
   /// An array that a kernel writes only in part.
@@ -108,22 +116,38 @@ class HostDevice {
   HostDevice part(std::uint64_t number) const { return HostDevice(head_axis_, launch_policy(policy_, number)); }
 
   /// Vectors by head or by chunk, one row each, as the rows of an accumulator.
-  typename HostBlock<T>::RowIn vectors_in(const Values& x) const { return {x.data.data(), x.cols}; }
-  typename HostBlock<T>::RowOut vectors_out(Values& x) const { return {x.data.data(), x.cols}; }
+  typename HostBlock<T>::RowIn vectors_in(const Values& x) const { return {x.numbers(), x.cols}; }
+  typename HostBlock<T>::RowOut vectors_out(Values& x) const { return {x.numbers(), x.cols}; }
 
   /// Runs `blocks` blocks of every head; `number` is the launch's among those of its form.
   template <class Kernel, class Executor, int MinBlocks = 1>
   void launch(std::uint64_t number, int heads, int blocks, const typename Kernel::Args& args) const {
-    host_launch<Kernel, T>(launch_policy(policy_, number), args, heads * blocks, HeadBlocks{blocks});
+    launch_blocks<Kernel>(number, args, heads * blocks, blocks, 1);
   }
   /// Gradients of what heads share, from the parts of a head's `blocks` and of a group's heads.
   template <FixedString Part, FixedString Total>
   void sum(std::uint64_t number, const Values& parts, int blocks, Values& total) const {
-    total = sum_parts(launch_policy(policy_, number), Part.view(), Total.view(), parts, blocks, std::move(total));
+    const Policy policy = launch_policy(policy_, number);
+    if (device_ == nullptr) {
+      total = sum_parts(policy, Part.view(), Total.view(), parts, blocks, std::move(total));
+    } else if constexpr (on_devices) {
+      const std::size_t n = total.count() / static_cast<std::size_t>(total.heads);
+      device_->each(total.count(), draws::SumParts{draws::DrawPolicy(policy), parts.numbers(), total.numbers(), n,
+                                                   parts.heads / total.heads, draws::key_of(Part.view()),
+                                                   draws::key_of(Total.view())});
+    }
   }
   /// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none.
   template <FixedString Site, class Map>
   void gather(const Values& from, Values& to, Map map, T missing = 0) const {
+    if constexpr (on_devices)
+      if (device_ != nullptr) {
+        std::vector<int> list;
+        for (int r = 0; r < to.rows; ++r) list.push_back(map(r));
+        const TileDevice::Memory sources = integers(list);
+        return device_->each(to.count(), draws::Gather{from.numbers(), to.numbers(), integers_in(sources), from.rows,
+                                                       to.rows, from.cols, to.cols, missing});
+      }
     std::fill(to.data.begin(), to.data.end(), missing);
     for (int h = 0; h < to.heads; ++h)
       for (int r = 0; r < to.rows; ++r)
@@ -135,6 +159,20 @@ class HostDevice {
   void sum_rows(std::uint64_t number, const Values& from, Values& total, Terms terms,
                 const Values* start = nullptr) const {
     const Policy policy = launch_policy(policy_, number);
+    if constexpr (on_devices)
+      if (device_ != nullptr) {
+        std::vector<int> first{0}, list;
+        for (int to = 0; to < total.rows; ++to) {
+          for (int i = 0; i < terms.count(to); ++i) list.push_back(terms.row(to, i));
+          first.push_back(static_cast<int>(list.size()));
+        }
+        const TileDevice::Memory begins = integers(first), rows = integers(list);
+        return device_->each(
+            total.count(),
+            draws::SumRows{draws::DrawPolicy(policy), from.numbers(), start == nullptr ? nullptr : start->numbers(),
+                           total.numbers(), integers_in(begins), integers_in(rows), from.rows, total.rows, total.cols,
+                           draws::key_of("part"), draws::key_of(Total.view())});
+      }
     const auto n = static_cast<std::size_t>(total.cols);
     if (start != nullptr)
       total.data = start->data;
@@ -155,6 +193,10 @@ class HostDevice {
   /// The first column of every row.
   template <FixedString From, FixedString To>
   void copy_first_column(const Values& from, Values& to) const {
+    if constexpr (on_devices)
+      if (device_ != nullptr)
+        return device_->each(static_cast<std::size_t>(to.heads) * static_cast<std::size_t>(to.rows),
+                             draws::FirstColumn{from.numbers(), to.numbers(), from.cols, to.cols});
     for (int h = 0; h < to.heads; ++h)
       for (int r = 0; r < to.rows; ++r) *row(to, h, r) = *row(from, h, r);
   }
@@ -168,14 +210,37 @@ class HostDevice {
     launches();
   }
 
-  std::vector<T> values(const Values& x) const { return x.data; }
+  std::vector<T> values(const Values& x) const {
+    if (device_ == nullptr) return x.data;
+    std::vector<T> all(x.count());
+    device_->download(all.data(), x.elsewhere, all.size() * sizeof(double));
+    return all;
+  }
   /// [heads][rest...], or [rest...] where problems have no heads.
   Array array_of(const Values& x, std::vector<int> rest) const {
-    return Array(axes_of(head_axis_, x.heads, std::move(rest)), std::vector<double>(x.data.begin(), x.data.end()));
+    const std::vector<T>& all = device_ == nullptr ? x.data : values(x);
+    return Array(axes_of(head_axis_, x.heads, std::move(rest)), std::vector<double>(all.begin(), all.end()));
   }
 
  protected:
-  HostDevice(bool head_axis, Policy policy) : head_axis_(head_axis), policy_(std::move(policy)) {}
+  static constexpr bool on_devices = std::is_same_v<T, double>;
+
+  HostDevice(bool head_axis, Policy policy)
+      : head_axis_(head_axis), policy_(std::move(policy)), device_(TileDevice::current()) {
+    if (device_ != nullptr && (!on_devices || policy_.sites.has_blocks()))
+      throw NotDrawn("draws on a device are of accumulators of at most fp32, and of operands without blocks");
+  }
+
+  /// Block i: of head i / of_head, at row i % of_head * rows.
+  template <class Kernel>
+  void launch_blocks(std::uint64_t number, const typename Kernel::Args& args, int blocks, int of_head, int rows) const {
+    const Policy policy = launch_policy(policy_, number);
+    if (device_ == nullptr)
+      host_launch<Kernel, T>(policy, args, blocks, [=](int i) { return std::pair(i / of_head, i % of_head * rows); });
+    else if constexpr (on_devices)
+      device_->run<Kernel>(policy, blocks, of_head, rows, args);
+  }
+  TileDevice* device() const { return device_; }
 
   template <class X>
   static auto row(X& x, int head, int r) {
@@ -187,8 +252,21 @@ class HostDevice {
   const Policy& policy() const { return policy_; }
 
  private:
+  Values on_device(int heads, int rows, int cols, double value) const {
+    Values x(heads, rows, cols, device_->memory(idx(heads) * idx(rows) * idx(cols)));
+    device_->each(x.count(), draws::Fill{x.elsewhere.get(), value});
+    return x;
+  }
+  TileDevice::Memory integers(const std::vector<int>& list) const {
+    TileDevice::Memory all = device_->memory(list.size());
+    device_->upload(all, list.data(), list.size() * sizeof(int));
+    return all;
+  }
+  static const int* integers_in(const TileDevice::Memory& list) { return reinterpret_cast<const int*>(list.get()); }
+
   bool head_axis_;
   Policy policy_;
+  TileDevice* device_;  ///< null: the CPU
 };
 
 /// Tiles on the CPU: every block has the columns of the whole dimension.
@@ -199,8 +277,6 @@ struct HostTiles {
   static constexpr Size tokens = C, dim = D, values = D, read_values = D, pass_values = D;
   static constexpr int stages = 2;
 };
-
-}  // namespace ASSAY_EXECUTORS
 
 /// X(E, scalar, tokens, dimension) for every scalar: instances of plans that several rooms share, which are compiled
 /// once. E is `extern` or nothing.

@@ -4,7 +4,6 @@
 #include <thread>
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 namespace {
 
 /// A block of the grid: of which sequence, and which of its items.
@@ -86,5 +85,4 @@ void run_launch(HostLaunch& launch) {
   if (launch.error) std::rethrow_exception(launch.error);
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

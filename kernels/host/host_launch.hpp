@@ -2,14 +2,15 @@
 // Runs a tile program over its grid with HostBlock, and the arrays that it reads and writes.
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/pack.hpp"
 #include "kernels/host/host_block.hpp"
+#include "kernels/host/tile_device.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// The launch of a sequence: run(launch, item, stream) computes an item with the random bits of `stream`.
 struct HostLaunch : pack::Request {
@@ -46,25 +47,37 @@ void host_launch(const Policy& policy, const typename Kernel::Args& args, int it
   run_launch(launch);
 }
 
-/// [heads][rows][cols] in the executor's scalar. It starts as NaN: what a kernel forgets to write cannot pass for a
-/// number.
+/// [heads][rows][cols] in the executor's scalar, or in doubles on a device. It starts as NaN: what a kernel forgets to
+/// write cannot pass for a number.
 template <class T>
 struct HostArray {
   int heads, rows, cols;
   std::vector<T> data;
+  TileDevice::Memory elsewhere{};  ///< in place of `data`
 
-  HostArray(int h, int r, int c)
-      : heads(h),
-        rows(r),
-        cols(c),
-        data(static_cast<std::size_t>(h) * static_cast<std::size_t>(r) * static_cast<std::size_t>(c),
-             HostBlock<T>::poison) {}
+  HostArray(int h, int r, int c) : heads(h), rows(r), cols(c), data(count(), HostBlock<T>::poison) {}
+  HostArray(int h, int r, int c, TileDevice::Memory memory)
+      : heads(h), rows(r), cols(c), elsewhere(std::move(memory)) {}
 
-  typename HostBlock<T>::In in() const { return {data.data(), rows, cols}; }
-  typename HostBlock<T>::RowIn row_in(bool logs = true) const { return {data.data(), rows, logs}; }
+  std::size_t count() const {
+    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+  }
+  const T* numbers() const {
+    if constexpr (std::is_same_v<T, double>)
+      if (elsewhere) return elsewhere.get();
+    return data.data();
+  }
+  T* numbers() {
+    if constexpr (std::is_same_v<T, double>)
+      if (elsewhere) return elsewhere.get();
+    return data.data();
+  }
+
+  typename HostBlock<T>::In in() const { return {numbers(), rows, cols}; }
+  typename HostBlock<T>::RowIn row_in(bool logs = true) const { return {numbers(), rows, logs}; }
   /// Not wanted: no address, and a program writes nothing.
-  typename HostBlock<T>::Out out(bool wanted = true) { return {wanted ? data.data() : nullptr, rows, cols}; }
-  typename HostBlock<T>::RowOut row_out() { return {data.data(), rows}; }
+  typename HostBlock<T>::Out out(bool wanted = true) { return {wanted ? numbers() : nullptr, rows, cols}; }
+  typename HostBlock<T>::RowOut row_out() { return {numbers(), rows}; }
 };
 
 /// The axes of an array of problems with or without a head axis.
@@ -73,11 +86,4 @@ inline std::vector<int> axes_of(bool head_axis, int heads, std::vector<int> rest
   return rest;
 }
 
-/// Block i of a launch is block i % of_head of head i / of_head.
-struct HeadBlocks {
-  int of_head;
-  std::pair<int, int> operator()(int i) const { return {i / of_head, i % of_head}; }
-};
-
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

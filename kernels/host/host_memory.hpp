@@ -8,7 +8,6 @@
 #include "kernels/host/host_products.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostMemory : public HostProducts<T> {
@@ -109,5 +108,4 @@ class HostMemory : public HostProducts<T> {
   std::vector<std::function<void()>> pending_;
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -8,7 +8,6 @@
 #include "kernels/host/host_registers.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T>
 class HostProducts : public HostRegisters<T> {
@@ -170,5 +169,4 @@ class HostProducts : public HostRegisters<T> {
   const TensorCore* tensor_core_ = TensorCoreEmulation::current();
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

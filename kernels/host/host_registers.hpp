@@ -11,7 +11,6 @@
 #include "kernels/host/host_rounding.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 template <class T, FixedString S, Size R, Size C>
 struct HostTile {
@@ -282,5 +281,4 @@ class HostRegisters : public HostRounding<T> {
   using Base::at, Base::gate;
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

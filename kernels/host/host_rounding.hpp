@@ -37,8 +37,6 @@ bool add_products_in_fp64(long double* c, const long double* a, const long doubl
 
 constexpr std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
-inline namespace ASSAY_EXECUTORS {
-
 template <class T>
 class HostRounding {
  public:
@@ -151,5 +149,4 @@ class HostRounding {
   }
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -12,7 +12,6 @@
 #include "kernels/host/host_block.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// A sum along the rows of columns, `width` of them, and its decays.
 template <class T>
@@ -156,5 +155,4 @@ void value_end_gates(HostBlock<T>& b, Sum, St, Dst& dg, Row_& at, Row_& behind, 
   }
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

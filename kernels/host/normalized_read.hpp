@@ -6,12 +6,10 @@
 #include "kernels/plans/normalized_read.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// The faults of these programs.
 inline constexpr std::array normalized_read_mutants{
     Mutant{"eps_forgotten", "the denominator without eps", "catalogue"},
     Mutant{"mass_is_constant", "backward takes the denominator for a constant", "FLA normalize class"}};
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

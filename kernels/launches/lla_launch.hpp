@@ -13,7 +13,6 @@
 #include "kernels/launches/ridge_rows.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// The shape of a problem with the options of its systems.
 struct LlaShape : AttentionShape {
@@ -98,5 +97,4 @@ inline std::string lla_raw_obstacle(const Problem& problem) {
   return centre.empty() ? lla_obstacle(problem) : centre;
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -14,7 +14,6 @@
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// Heads and lengths of a problem that has passed its room's door: q, k [T][K], v [T][V], state [K][V], gates [T], each
 /// with or without a head axis. Value head h reads the query and key head h / group. Arrays without elements may lack
@@ -110,5 +109,4 @@ Answer with_chunk(const RecurrenceShape& shape, const Policy& policy, int tile, 
 
 inline constexpr std::string_view chunk_tiles[] = {"64", "32", "16"};
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -14,7 +14,6 @@
 #include "reference/core/problem.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// Heads and lengths of a problem that has passed its room's door: q [T][K], k [T][K], v [T][V], each with or without a
 /// head axis. Query head a reads key/value head a / group. Arrays without elements may lack their last axes.
@@ -108,5 +107,4 @@ inline std::string ridge_obstacle(const Problem& problem) {
 
 inline constexpr std::string_view ridge_tiles[] = {"32", "16"};
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -4,7 +4,6 @@
 #include "kernels/launches/recurrence.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 /// `shared_heads` are those of k and v, `heads` those of rho. Values alone are a head each.
 inline RecurrenceShape uniform_shape(const Problem& problem) {
@@ -27,5 +26,4 @@ std::vector<T> token_counts(int chunks, int tokens) {
   return counts;
 }
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -2,12 +2,14 @@
 // How the pairs of FALCON's mini-batch rooms lie in memory, on the host. No formula of a room is here.
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "kernels/launches/recurrence.hpp"
 #include "kernels/programs/windows.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay::tile {
 
@@ -19,6 +21,13 @@ inline int rows_of(const RecurrenceShape& shape, const Problem& problem, std::st
 inline int window_of(const Problem& problem) {
   const auto it = problem.params.find("window");
   return it == problem.params.end() ? 0 : static_cast<int>(std::get<long>(it->second));
+}
+
+/// Why the published form cannot take windows of up to `longest` pairs, or "".
+inline std::string renormalization_obstacle(bool has_floor, int longest) {
+  constexpr int most = 16;  // rows of the smallest tile
+  if (!has_floor) return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
+  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
 }
 
 /// The pairs of every head, the incoming tail first: what rows `first` on write, and what came in.

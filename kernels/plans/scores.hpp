@@ -12,7 +12,6 @@
 #include "kernels/programs/scores.hpp"
 
 namespace assay::tile {
-inline namespace ASSAY_EXECUTORS {
 
 struct PlainLaunch {
   using Scores = PlainScores;
@@ -313,5 +312,4 @@ class ArgumentLaunch {
   mutable Values lse_, dslope_, dsink_, dbias_;  ///< what launches write
 };
 
-}  // namespace ASSAY_EXECUTORS
 }  // namespace assay::tile

@@ -1,9 +1,6 @@
 #pragma once
 // Windows of pairs as rows of tiles, a row for every pair that a token writes: what FALCON-3's programs read.
-#include <string>
-
 #include "kernels/programs/windows.hpp"
-#include "reference/core/error.hpp"
 
 namespace assay::tile {
 
@@ -101,13 +98,6 @@ constexpr int longest_window(int window, int pairs) { return window > 0 ? imin(w
 /// Rows of the windows of all tokens, side by side.
 constexpr long rows_side_by_side(int len, int pairs, int window) {
   return static_cast<long>(len) * longest_window(window, pairs);
-}
-
-/// Why the published form cannot take windows of up to `longest` pairs, or "".
-inline std::string renormalization_obstacle(bool has_floor, int longest) {
-  constexpr int most = 16;  // rows of the smallest tile
-  if (!has_floor) return "without a decay_floor a decay may be 0, and nothing is renormalised by that";
-  return longest <= most ? "" : text("a window is part of one system, of ", most, " pairs at most: got ", longest);
 }
 
 /// The inputs of the programs of both forms. X, V and Q are rows of tiles, weights and decays a number for each; the

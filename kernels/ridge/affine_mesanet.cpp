@@ -61,7 +61,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom affine_mesanet = {"affine_mesanet", forms, "ridge"};
 }
 

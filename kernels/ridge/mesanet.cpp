@@ -58,7 +58,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom mesanet = {"mesanet", forms, "ridge"};
 }
 

@@ -57,7 +57,7 @@ constexpr KernelForm forms[] = {
 
 }  // namespace
 
-namespace ASSAY_KERNEL_ROOMS {
+namespace kernel_rooms {
 extern const KernelRoom affine_linear_attention = {"affine_linear_attention", forms, "uniform"};
 }
 

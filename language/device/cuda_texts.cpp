@@ -1,6 +1,7 @@
 #include "language/device/cuda_texts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <atomic>
@@ -12,24 +13,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "language/device/driver.hpp"
+#include "language/device/gpu.hpp"
 #include "oracles/scalars/emulated.hpp"
 
 namespace assay::language {
 namespace {
 
-using device::Driver;
-using Address = Driver::Address;
-
-/// What a GPU or its compiler could not do: the evaluator does it.
-struct DeviceFailure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Why it does not take one text.
-struct TextFailure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using namespace device;
 
 /// As the prelude of emitted texts has it.
 struct Launch {
@@ -40,71 +30,6 @@ struct Launch {
 
 constexpr std::size_t aligned_to = 256;
 std::size_t padded(std::size_t bytes) { return (bytes + aligned_to - 1) / aligned_to * aligned_to; }
-
-/// The GPU that programs see first.
-class Gpu {
- public:
-  explicit Gpu(const Driver& driver) : driver_(driver) {
-    constexpr int major = 75, minor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
-    int device = 0, first = 0, second = 0;
-    must(driver.init(0)), must(driver.device_get(&device, 0));
-    must(driver.device_attribute(&first, major, device)), must(driver.device_attribute(&second, minor, device));
-    architecture_ = fmt::format("sm_{}{}", first, second);
-    must(driver.retain_context(&context_, device));
-    constexpr int longest = 256;
-    std::array<char, longest> letters{};
-    must(driver.device_name(letters.data(), longest, device));
-    name_ = letters.data();
-  }
-
-  const Driver& driver() const { return driver_; }
-  const std::string& name() const { return name_; }
-  const std::string& architecture() const { return architecture_; }
-  Driver::Handle context() const { return context_; }
-  void must(Driver::Status status) const {
-    if (status == 0) return;
-    const char* text = nullptr;
-    driver_.error_text(status, &text);
-    throw DeviceFailure(text == nullptr ? "an error of CUDA" : text);
-  }
-
- private:
-  const Driver& driver_;
-  Driver::Handle context_ = nullptr;
-  std::string name_, architecture_;
-};
-
-/// This thread is the GPU's while it lives; it was somebody's before.
-class Entered {
- public:
-  explicit Entered(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().push_context(gpu.context())); }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-  ~Entered() {
-    Driver::Handle ignored = nullptr;
-    gpu_.driver().pop_context(&ignored);
-  }
-
- private:
-  const Gpu& gpu_;
-};
-
-class Stream {
- public:
-  explicit Stream(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().create_stream(&stream_, 1)); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() {
-    gpu_.driver().synchronise(stream_);  // what it copies lives until then
-    gpu_.driver().destroy_stream(stream_);
-  }
-  Driver::Handle get() const { return stream_; }
-  void wait() const { gpu_.must(gpu_.driver().synchronise(stream_)); }
-
- private:
-  const Gpu& gpu_;
-  Driver::Handle stream_ = nullptr;
-};
 
 /// How much memory draws may have at once.
 class Budget {
@@ -168,31 +93,10 @@ struct Compiled {
   std::map<decltype(Launch::length), std::size_t> workspace;  ///< bytes that a block needs, by the lengths
 };
 
-std::string compiled(const Gpu& gpu, const std::string& text, const std::vector<std::string>& options) {
-  const Driver& d = gpu.driver();
-  Driver::Handle program = nullptr;
-  if (d.create_program(&program, text.c_str(), "draws.cu", 0, nullptr, nullptr) != 0)
-    throw DeviceFailure("its compiler does not start");
-  std::vector<const char*> list;
-  for (const std::string& option : options) list.push_back(option.c_str());
-  std::string binary, log;
-  std::size_t bytes = 0;
-  if (d.compile(program, static_cast<int>(list.size()), list.data()) == 0 && d.binary_size(program, &bytes) == 0) {
-    binary.resize(bytes);
-    if (d.binary(program, binary.data()) != 0) binary.clear();
-  } else if (d.log_size(program, &bytes) == 0) {
-    log.resize(bytes);
-    d.log(program, log.data());
-  }
-  d.destroy_program(&program);
-  if (binary.empty()) throw TextFailure("its compiler says: " + log.substr(0, log.find('\n')));
-  return binary;
-}
-
 class CudaTexts final : public TextExecutor {
  public:
   CudaTexts(const Driver& driver, KeptTexts kept, TextNews news)
-      : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), budget_(free_memory(gpu_) / 5 * 4) {}
+      : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), budget_(gpu_.free_memory() / 5 * 4) {}
 
   std::string name() const override { return gpu_.name(); }
   bool is_worth(double) override { return !has_failed_; }
@@ -207,20 +111,8 @@ class CudaTexts final : public TextExecutor {
   }
 
  private:
-  static std::size_t free_memory(const Gpu& gpu) {
-    const Entered entered(gpu);
-    std::size_t free = 0, total = 0;
-    gpu.must(gpu.driver().memory_info(&free, &total));
-    return free;
-  }
-
-  /// The options of its compiler, which say all that a binary depends on beside the text.
   std::vector<std::string> options_of(const Emitted& text, const TextRun& run) const {
-    std::vector<std::string> options{"--std=c++17",
-                                     "--fmad=false",
-                                     "--device-as-default-execution-space",
-                                     "--gpu-architecture=" + gpu_.architecture(),
-                                     fmt::format("-DASSAY_CUT_OFF={}", run.draw.shift != 0 ? 1 : 0),
+    std::vector<std::string> options{"--std=c++17", fmt::format("-DASSAY_CUT_OFF={}", run.draw.shift != 0 ? 1 : 0),
                                      fmt::format("-DASSAY_NARROW={}", run.draw.narrow),
                                      fmt::format("-DASSAY_EVERY={}", run.draw.every)};
     for (const std::string& macro : text.macros) {
@@ -232,23 +124,14 @@ class CudaTexts final : public TextExecutor {
 
   Compiled& find(const Emitted& text, const TextRun& run) {
     const std::vector<std::string> options = options_of(text, run);
-    int major = 0, minor = 0;
-    gpu_.driver().compiler_version(&major, &minor);
-    std::string key = fmt::format("text nvrtc {}.{}", major, minor);
-    for (const std::string& option : options) key += ' ' + option;
-    key += '\n' + text.text;
+    const std::string key = fmt::format("{}", fmt::join(options, " ")) + text.text;
     const auto known = compiled_.find(key);
     if (known != compiled_.end()) return known->second;
-    if (const auto binary = kept_.find ? kept_.find(key) : std::nullopt) try {
-        return compiled_[key] = loaded(text, *binary);
-      } catch (const std::runtime_error&) {  // another driver's, say
-      }
     const std::string program = text.name.substr(std::string_view("assay_").size());
-    news_.compiles(program);
     try {
-      const std::string binary = compiled(gpu_, text.text, options);
-      if (kept_.keep) kept_.keep(key, binary);
-      return compiled_[key] = loaded(text, binary);
+      return compiled_[key] = made_of<Compiled>(
+                 gpu_, kept_, {text.text, options}, [&] { news_.compiles(program); },
+                 [&](const std::string& binary) { return loaded(text, binary); });
     } catch (const TextFailure& failure) {
       news_.refuses(program, failure.what());
       return compiled_[key] = {};

@@ -2,19 +2,12 @@
 // Texts of draws on a GPU of NVIDIA: compiled at first use, a block of threads for each head, a stream for each draw.
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "language/answers/by_text.hpp"
+#include "language/device/gpu.hpp"
 
 namespace assay::language {
-
-/// Where compiled texts are kept from one process to the next.
-struct KeptTexts {
-  std::function<std::optional<std::string>(const std::string& what)> find;
-  std::function<void(const std::string& what, std::string_view bytes)> keep;
-};
 
 /// Told what takes time, of programs that the evaluator draws, since the GPU does not take them, and of the first
 /// failure, after which it draws all.

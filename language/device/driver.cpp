@@ -61,6 +61,8 @@ bool find_driver(Driver& d) {
   functions.find(d.get_global, "cuModuleGetGlobal_v2");
   functions.find(d.set_attribute, "cuFuncSetAttribute");
   functions.find(d.memory_info, "cuMemGetInfo_v2");
+  functions.find(d.default_pool, "cuDeviceGetDefaultMemPool");
+  functions.find(d.set_pool, "cuMemPoolSetAttribute");
   functions.find(d.allocate, "cuMemAllocAsync");
   functions.find(d.release, "cuMemFreeAsync");
   functions.find(d.to_device, "cuMemcpyHtoDAsync_v2");

@@ -27,6 +27,8 @@ struct Driver {
   Status (*get_global)(Address* address, std::size_t* bytes, Handle module, const char* name);
   Status (*set_attribute)(Handle function, int attribute, int value);
   Status (*memory_info)(std::size_t* free, std::size_t* total);
+  Status (*default_pool)(Handle* pool, int device);
+  Status (*set_pool)(Handle pool, int attribute, void* value);
   Status (*allocate)(Address* address, std::size_t bytes, Handle stream);
   Status (*release)(Address address, Handle stream);
   Status (*to_device)(Address to, const void* from, std::size_t bytes, Handle stream);

@@ -2,15 +2,11 @@
 // emitted for is in proptests/transcripts/lab.md.
 #include "language/emit/emit.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +16,8 @@
 #include "language/room.hpp"
 #include "oracles/scalars/emulated.hpp"
 #include "proptests/core/bits.hpp"
-#include "proptests/core/places.hpp"
 #include "proptests/language/programs.hpp"
+#include "proptests/language/stub_gpu.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/format.hpp"
 
@@ -66,12 +62,7 @@ constexpr Erring errings[] = {{Format::bf16, false, false},
                               {Format::fp32, false, false},
                               {Format::fp64, false, false}};
 
-class Emit : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(compiler())) GTEST_SKIP() << compiler() << ": no compiler is here";
-  }
-};
+using Emit = OnStubGpu;
 
 /// Tensors of which a draw by a text has other bits than the evaluator's.
 std::vector<std::string> drawn_otherwise(const Mechanism& mechanism, const Problem& problem, const Erring& erring,
@@ -99,31 +90,17 @@ Problem of_several_heads(const Room& room) {
 
 using Names = std::vector<std::string>;
 
-/// A GPU that is the host (proptests/stubs), and what it says.
-struct StubGpu {
+/// The GPU, and what it says.
+struct TextsOnStub : StubGpu {
   std::vector<std::string> compiled, refused, failures;
-  std::map<std::string, std::string> kept;
-  bool *fails, *breaks;
   std::string why;
   std::unique_ptr<TextExecutor> texts;
 
-  StubGpu() {
-    void* const driver = dlopen(STUB_FOLDER "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void* const compiler = dlopen(STUB_FOLDER "/libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL);
-    require(driver != nullptr && compiler != nullptr, dlerror());
-    fails = static_cast<bool*>(dlsym(driver, "stub_fails"));
-    breaks = static_cast<bool*>(dlsym(compiler, "stub_breaks"));
-    start();
-  }
+  TextsOnStub() { start(); }
   /// Again, with what was kept.
   void start() {
-    const KeptTexts keeps{[this](const std::string& what) {
-                            const auto found = kept.find(what);
-                            return found == kept.end() ? std::nullopt : std::optional(found->second);
-                          },
-                          [this](const std::string& what, std::string_view bytes) { kept[what] = bytes; }};
     texts = cuda_texts(
-        keeps,
+        keeps(),
         {[this](const std::string& program) { compiled.push_back(program); },
          [this](const std::string& program, const std::string& text) { refused.push_back(program + ": " + text); },
          [this](const std::string& text) { failures.push_back(text); }},
@@ -132,7 +109,7 @@ struct StubGpu {
 };
 
 TEST_F(Emit, DrawsOnAGpuHaveTheEvaluatorsBits) {
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   for (std::size_t i = 0; i < std::size(drawn_programs); ++i) {
     const Room& room = program_room(in_library(drawn_programs[i]));
@@ -147,7 +124,7 @@ TEST_F(Emit, DrawsOnAGpuHaveTheEvaluatorsBits) {
 
 /// For each K and V and way to err once, whatever the heads and tokens are; and not where it was kept.
 TEST_F(Emit, TextsAreCompiledOnce) {
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   EXPECT_EQ(gpu.texts->name(), "stub");
   const Room& room = program_room(in_library("gated_deltanet"));
@@ -168,7 +145,7 @@ TEST_F(Emit, TextsAreCompiledOnce) {
 
 /// The evaluator draws then, and it is said once.
 TEST_F(Emit, AGpuThatFailsIsNotAskedAgain) {
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   *gpu.fails = true;
   const Room& room = program_room(in_library("deltanet"));
@@ -190,7 +167,7 @@ TEST_F(Emit, TextsHaveWhatTheyCall) {
        R"([["scan",[0],{"body":{"nodes":[["exp",[0]]],"params":["real D"],"results":[1]},"carry":0,"reverse":false,"xs":1}],)"
        R"(["get",[1],{"i":0}]])",
        "[2]"}};
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   for (const auto& [name, nodes, results] : of_rows) {
     const Room& room = written(name, nodes, results, "real T D");
@@ -202,7 +179,7 @@ TEST_F(Emit, TextsHaveWhatTheyCall) {
 
 /// The evaluator draws that program then, and it is said once; others go to the GPU still.
 TEST_F(Emit, ATextThatDoesNotCompileIsRefusedAlone) {
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   const Room& room = program_room(in_library("gated_deltanet"));
   const Problem problem = of_several_heads(room);
@@ -221,7 +198,7 @@ TEST_F(Emit, ATextThatDoesNotCompileIsRefusedAlone) {
 
 /// Random numbers that do not know their token: the bits say so.
 TEST_F(Emit, ADrawThatErrsOtherwiseHasOtherBits) {
-  StubGpu gpu;
+  TextsOnStub gpu;
   ASSERT_NE(gpu.texts, nullptr) << gpu.why;
   *gpu.breaks = true;
   const Room& room = program_room(in_library("deltanet"));

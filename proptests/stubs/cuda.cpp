@@ -49,12 +49,15 @@ int cuModuleGetFunction(Handle* function, Handle module, const char* name) {
   *function = new Function{dlsym(module, name), std::string(name).ends_with("_workspace")};
   return 0;
 }
-int cuModuleGetGlobal_v2(Address* address, std::size_t* bytes, Handle, const char*) {
-  *address = reinterpret_cast<Address>(block), *bytes = sizeof block;
+int cuModuleGetGlobal_v2(Address* address, std::size_t* bytes, Handle module, const char* name) {
+  void* const found = dlsym(module, name);
+  *address = reinterpret_cast<Address>(found == nullptr ? block : found), *bytes = sizeof block;
   return 0;
 }
 int cuFuncSetAttribute(Handle, int, int) { return 0; }
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) { return *free = *total = 1 << 30, 0; }
+int cuDeviceGetDefaultMemPool(Handle* pool, int) { return *pool = block, 0; }
+int cuMemPoolSetAttribute(Handle, int, void*) { return 0; }
 int cuMemAllocAsync(Address* address, std::size_t bytes, Handle) {
   *address = reinterpret_cast<Address>(::operator new(bytes));
   return 0;

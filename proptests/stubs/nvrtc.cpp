@@ -14,7 +14,7 @@ namespace {
 using Handle = void*;
 
 struct Source {
-  std::string text, library;
+  std::string text, library, headers;
 };
 
 /// Where libraries are while the process lives.
@@ -31,9 +31,27 @@ struct Folder {
   }
 };
 
+Folder& folder() {
+  static Folder one;
+  return one;
+}
 std::string next_library() {
-  static Folder folder;
-  return (folder.path / ("text" + std::to_string(folder.libraries++) + ".so")).string();
+  return (folder().path / ("text" + std::to_string(folder().libraries++) + ".so")).string();
+}
+
+/// Where files are that a text includes, but those of the standard library, which a host has.
+std::string headers_in(int count, const char* const* texts, const char* const* names) {
+  static const std::string path = [&] {
+    const std::filesystem::path all = folder().path / "headers";
+    for (int i = 0; i < count; ++i) {
+      const std::filesystem::path file = all / names[i];
+      if (std::string(names[i]).find('/') == std::string::npos) continue;
+      std::filesystem::create_directories(file.parent_path());
+      std::ofstream(file) << texts[i];
+    }
+    return all.string();
+  }();
+  return path;
 }
 
 }  // namespace
@@ -44,8 +62,9 @@ extern "C" {
 bool stub_breaks = false;
 
 int nvrtcVersion(int* major, int* minor) { return *major = *minor = 0; }
-int nvrtcCreateProgram(Handle* program, const char* text, const char*, int, const char* const*, const char* const*) {
-  *program = new Source{text, next_library()};
+int nvrtcCreateProgram(Handle* program, const char* text, const char*, int count, const char* const* texts,
+                       const char* const* names) {
+  *program = new Source{text, next_library(), count == 0 ? "" : headers_in(count, texts, names)};
   return 0;
 }
 int nvrtcDestroyProgram(Handle* program) { return delete static_cast<Source*>(*program), 0; }
@@ -60,6 +79,7 @@ int nvrtcCompileProgram(Handle program, int options, const char* const* list) {
   std::string command = "\"" STUB_COMPILER "\" -std=c++20 -O0 -w -ffp-contract=off -shared -fPIC";
   for (int i = 0; i < options; ++i)
     if (std::string(list[i]).starts_with("-D")) command += std::string(" ") + list[i];
+  if (!source->headers.empty()) command += " -I\"" + source->headers + "\"";
   return std::system((command + " -o \"" + source->library + "\" \"" + file + "\"").c_str()) == 0 ? 0 : 1;
 }
 int nvrtcGetCUBINSize(Handle program, std::size_t* bytes) {

@@ -1,4 +1,4 @@
-// Draws by DrawBlock against draws by HostBlock: the same rooms, contracts and seeds, bit for bit, and their times.
+// Draws of tile programs on a GPU against the CPU's: the same rooms, contracts and seeds, bit for bit, and their times.
 //   draw_check [--rooms NAME,...] [--lens N,...] [--heads N] [--dim D] [--draws K] [--time] [--forward] [--json]
 //   draw_check --sources      the digests of what it was built from
 // Exit 1 if any bit differs, 2 if nothing was compared.
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,12 +17,11 @@
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/draws/drawn.hpp"
-#include "kernels/draws/rooms.hpp"
+#include "language/device/tile_draws.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
-// Made by CMake: the rooms and their references.
-#include <draw_references.hpp>
+// Made by CMake.
 #include <judge_sources.hpp>
 
 namespace assay {
@@ -30,17 +30,9 @@ namespace {
 struct Options {
   std::string rooms = ",";
   std::vector<int> lens = {70};
-  int heads = 2, dim = 64, draws = 1;  ///< the GPU has draws for 64 and 128 channels
+  int heads = 2, dim = 64, draws = 1;
   bool times = false, forward = false, json = false;
 };
-
-Problem make(const CaseSpec& spec) {
-#define DRAW_ROOM(name) \
-  if (spec.mechanism == #name) return make_problem<name>(spec);
-  ASSAY_DRAW_ROOMS
-#undef DRAW_ROOM
-  throw InputError(text(spec.mechanism, ": no such room"));
-}
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -68,15 +60,16 @@ struct Difference {
   }
 };
 
-std::vector<Answer> draws_of(const KernelForm& form, const Problem& problem, const Policy& policy, int draws,
-                             bool together) {
+using Run = std::function<Answer(const Problem&, const Policy&)>;
+
+std::vector<Answer> draws_of(const Run& run, const Problem& problem, const Policy& policy, int draws, bool together) {
   std::vector<Answer> answers(static_cast<std::size_t>(draws));
   std::vector<std::exception_ptr> errors(answers.size());
   const auto one = [&](std::size_t d) {
     Policy own = policy;
     own.seed = RandomBits{policy.seed}.at(d);
     try {
-      answers[d] = form.run(problem, own, 0);
+      answers[d] = run(problem, own);
     } catch (...) {
       errors[d] = std::current_exception();
     }
@@ -109,8 +102,8 @@ void tell(const Difference& all, const nlohmann::ordered_json& what, const std::
   std::fflush(stdout);
 }
 
-bool check(const KernelForm& host, const KernelForm& device, const Problem& problem, const Policy& policy,
-           const Options& options, nlohmann::ordered_json what, const std::string& name) {
+bool check(const Run& host, const Run& device, const Problem& problem, const Policy& policy, const Options& options,
+           nlohmann::ordered_json what, const std::string& name) {
   const double start = now();
   if (options.times) draws_of(device, problem, policy, 1, true);  // loads the code
   const double warm = now();
@@ -134,14 +127,12 @@ bool check(const KernelForm& host, const KernelForm& device, const Problem& prob
   return all.differ == 0 && all.numbers > 0;
 }
 
-bool check_room(const KernelRoom& room, const Options& options, int& compared) {
-  const KernelRoom* host = find_kernels(kernel_rooms(), room.name);
+bool check_room(DrawExecutor& gpu, const KernelRoom& room, const Options& options, int& compared) {
   bool passed = true;
-  for (std::size_t f = 0; f < room.forms.size(); ++f)
+  for (const KernelForm& form : room.forms)
     for (const int len : options.lens)
       for (const Format precision : {Format::bf16, Format::fp16, Format::fp32}) {
         if (options.times && precision != Format::bf16) continue;
-        const KernelForm &form = host->forms[f], &device = room.forms[f];
         const int queries = form.name == "split_decode" ? std::min(len, 3) : 0;
         const CaseSpec spec{std::string(room.name),
                             {1, len, options.heads, 0, options.dim, options.dim, queries},
@@ -151,7 +142,7 @@ bool check_room(const KernelRoom& room, const Options& options, int& compared) {
                             {}};
         for (const Rounding rounding : {Rounding::jittered, Rounding::nearest_even, Rounding::stochastic}) {
           if (rounding != Rounding::jittered && (options.times || precision != Format::bf16)) continue;
-          Problem problem = make(spec);
+          Problem problem = find_room(room.name)->make(spec);
           if (!form.has_gradients || options.forward) problem.cotangents.clear();
           if (!form.obstacle(problem).empty()) continue;
           Policy policy = Policy::of(form.sites, precision);
@@ -159,7 +150,9 @@ bool check_room(const KernelRoom& room, const Options& options, int& compared) {
           const std::string name =
               text(room.name, '/', form.name, ' ', len, ' ', name_of(precision), ' ', name_of(rounding));
           try {
-            passed &= check(form, device, problem, policy, options,
+            const Run on_host = [&](const Problem& p, const Policy& how) { return form.run(p, how, 0); };
+            const Run on_gpu = [&](const Problem& p, const Policy& how) { return gpu.run(form, p, how, 0); };
+            passed &= check(on_host, on_gpu, problem, policy, options,
                             {{"room", room.name},
                              {"form", form.name},
                              {"len", len},
@@ -214,9 +207,16 @@ int run(const std::vector<std::string>& args) {
   }
   bool passed = true;
   int compared = 0;
-  for (const KernelRoom* room : draw_rooms())
+  std::string why;
+  const language::TileNews news{
+      [](const std::string&, std::size_t) {},
+      [](const std::string& form, const std::string& says) { throw InputError(text(form, ": ", says)); },
+      [](const std::string& failure) { throw InputError(failure); }};
+  const auto gpu = language::tile_draws({}, news, why);
+  require(gpu != nullptr, why);
+  for (const KernelRoom* room : kernel_rooms())
     if (options.rooms == "," || options.rooms.find("," + std::string(room->name) + ",") != std::string::npos)
-      passed &= check_room(*room, options, compared);
+      passed &= check_room(*gpu, *room, options, compared);
   if (compared == 0) throw InputError("nothing was compared");
   return passed ? 0 : 1;
 }

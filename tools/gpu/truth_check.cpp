@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/truth/slabs.hpp"
+#include "language/device/slabs.hpp"
 #include "oracles/multiword/delta.hpp"
 #include "oracles/multiword/parallel.hpp"
 // Made by CMake.
@@ -27,7 +27,10 @@ using namespace assay::words;
 
 std::atomic<std::size_t> taken = 0;  // of the GPU; what it leaves, the CPU computes
 bool run_on_gpu(SlabRun& run) {
-  const bool took = assay::run_slabs_on_gpu(run);
+  static std::string why;
+  static const auto gpu = assay::language::slabs_on_gpu(
+      {}, [] {}, why);
+  const bool took = gpu != nullptr && gpu->run(run);
   if (took) ++taken;
   return took;
 }

@@ -4,9 +4,9 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
+#include "files/embedded.hpp"
 #include "language/answers/answer.hpp"
 #include "language/equal.hpp"
 #include "language/room.hpp"
@@ -180,8 +180,8 @@ Identity identity_of(const Row& row) {
 
 std::string rows_text(std::string_view name) {
   std::string all;
-  for (const EmbeddedRows& rows : std::span(embedded_rows, embedded_rows_count))
-    if (rows.name == name) all += rows.part;
+  for (const EmbeddedText& rows : embedded_rows)
+    if (rows.name() == name) all += rows.text;
   require(!all.empty(), "no rows are called ", name);
   return all;
 }

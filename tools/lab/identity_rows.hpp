@@ -1,6 +1,5 @@
 #pragma once
 // Identities and limits as pairs of programs, both sides of a statement on the same inputs (mechanisms/identities).
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,14 +8,7 @@
 
 namespace assay::identities {
 
-/// A part of mechanisms/identities/json/NAME.json; the build writes the list of them, in order (embed_rows.cmake).
-struct EmbeddedRows {
-  const char *name, *part;
-};
-extern const EmbeddedRows embedded_rows[];
-extern const std::size_t embedded_rows_count;
-
-/// The text of that file. Throws InputError if there is none.
+/// The text of mechanisms/identities/json/NAME.json. Throws InputError if there is none.
 std::string rows_text(std::string_view name);
 /// The rows of such a file, in its order, on the seeded case of each row's shape. An identity is proven: outputs and
 /// gradients of both programs, by enclosures; where its row says so, outputs are compared in 200 digits. A limit is

@@ -1,0 +1,77 @@
+#include "language/device/programs.hpp"
+
+#include "files/embedded.hpp"
+#include "reference/core/sha256.hpp"
+
+namespace assay::language::device {
+namespace {
+
+/// The compiler has no standard library: its headers are empty, and kernels/draws/device_std.hpp is in their place.
+constexpr const char* standard_headers[] = {"algorithm",   "array",       "bit",    "cmath",    "cstddef",
+                                            "cstdint",     "cstring",     "limits", "optional", "stdexcept",
+                                            "string_view", "type_traits", "utility"};
+
+struct Files {
+  std::vector<const char*> names, texts;
+  std::string digest;
+
+  Files() {
+    Sha256 all;
+    for (const EmbeddedText& file : embedded_device_code) {
+      names.push_back(file.path.data()), texts.push_back(file.text);
+      all.update(file.path).update(file.text);
+    }
+    for (const char* name : standard_headers) names.push_back(name), texts.push_back("");
+    digest = all.hex();
+  }
+};
+const Files& files() {
+  static const Files all;
+  return all;
+}
+
+std::string text_of(const std::string& header, const std::string& line) {
+  return "#include \"" + header + "\"\n" + line + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> Programs::missing(const std::string& header, const std::set<std::string>& lines) {
+  const std::lock_guard lock(guard_);
+  std::vector<std::string> all;
+  for (const std::string& line : lines)
+    if (!known_.contains(text_of(header, line))) all.push_back(line);
+  return all;
+}
+
+Program Programs::find(const std::string& header, const std::string& line, const std::function<void()>& says) {
+  const std::string text = text_of(header, line);
+  {
+    const std::lock_guard lock(guard_);
+    if (const auto it = known_.find(text); it != known_.end()) return it->second;
+  }
+  Program program;
+  try {
+    program = made_of<Program>(gpu_, kept_, {text, {"--std=c++20"}, files().names, files().texts, files().digest}, says,
+                               [&](const std::string& binary) { return loaded(binary); });
+  } catch (const TextFailure& failure) {
+    program.why = failure.what();
+  }
+  const std::lock_guard lock(guard_);
+  return known_.emplace(text, program).first->second;
+}
+
+Program Programs::loaded(const std::string& binary) const {
+  const Driver& d = gpu_.driver();
+  Driver::Handle module = nullptr;
+  gpu_.must(d.load_module(&module, binary.data()));
+  Program program;
+  gpu_.must(d.get_function(&program.run, module, "assay_run"));
+  Address start = 0;
+  std::size_t bytes = 0;
+  gpu_.must(d.get_global(&start, &bytes, module, "assay_start"));
+  Stream(gpu_).download(&program.start, start, sizeof program.start);
+  return program;
+}
+
+}  // namespace assay::language::device

@@ -1,0 +1,41 @@
+#pragma once
+// Code of the binary's own that a GPU's compiler makes at first use: a header which it carries (files/embedded.hpp),
+// and a line after it that says what of it.
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/draws/tile_launch.hpp"
+#include "language/device/gpu.hpp"
+
+namespace assay::language::device {
+
+struct Program {
+  Driver::Handle run = nullptr;
+  std::string why{};  ///< there is none: what the compiler says
+  draws::TileStart start{};
+};
+
+/// Called by several threads.
+class Programs {
+ public:
+  Programs(const Gpu& gpu, KeptTexts kept) : gpu_(gpu), kept_(std::move(kept)) {}
+
+  /// Of these lines, those that have no program yet.
+  std::vector<std::string> missing(const std::string& header, const std::set<std::string>& lines);
+  /// Says so before it compiles. By a thread that has entered the GPU.
+  Program find(const std::string& header, const std::string& line, const std::function<void()>& says);
+
+ private:
+  Program loaded(const std::string& binary) const;
+
+  const Gpu& gpu_;
+  KeptTexts kept_;
+  std::mutex guard_;
+  std::map<std::string, Program> known_;
+};
+
+}  // namespace assay::language::device

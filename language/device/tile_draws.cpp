@@ -1,0 +1,192 @@
+#include "language/device/tile_draws.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <type_traits>
+
+#include "language/device/programs.hpp"
+#include "oracles/multiword/parallel.hpp"
+#include "reference/core/inputs.hpp"
+
+namespace assay::language {
+namespace {
+
+using namespace device;
+using tile::TileDevice;
+
+constexpr const char* tile_code = "kernels/draws/on_device.hpp";
+
+/// Remembers which programs a draw asks for. Its memory is nobody's.
+class Listing final : public TileDevice {
+ public:
+  std::set<std::string> lines;
+
+  Memory memory(std::size_t) override { return {std::shared_ptr<void>(), &nowhere_}; }
+  Memory memory_of(const std::vector<double>&) override { return memory(0); }
+  void upload(const Memory&, const void*, std::size_t) override {}
+  /// Ones: plans refuse decays of zero.
+  void download(void* to, const Memory&, std::size_t bytes) override {
+    std::fill_n(static_cast<double*>(to), bytes / sizeof(double), 1.0);
+  }
+  void launch(const std::string& program, const draws::TileLaunch&, const void*, std::size_t) override {
+    lines.insert(program);
+  }
+
+ private:
+  double nowhere_ = 0;
+};
+
+/// Inputs that several draws read at a time: uploaded once, and kept as long as one of them has them.
+class Shared {
+ public:
+  template <class Upload>
+  TileDevice::Memory find(const double* values, Upload uploaded) {
+    const std::lock_guard lock(guard_);
+    std::erase_if(present_, [](const auto& entry) { return entry.second.expired(); });
+    std::weak_ptr<double>& known = present_[values];
+    TileDevice::Memory memory = known.lock();
+    if (memory == nullptr) known = memory = uploaded();
+    return memory;
+  }
+
+ private:
+  std::mutex guard_;
+  std::map<const double*, std::weak_ptr<double>> present_;
+};
+
+/// One draw on the GPU, which its thread has entered.
+class Draw final : public TileDevice {
+ public:
+  Draw(const Gpu& gpu, Programs& programs, Shared& shared)
+      : gpu_(gpu), programs_(programs), shared_(shared), stream_(std::make_shared<Stream>(gpu)) {}
+
+  Memory memory(std::size_t numbers) override {
+    Memory all = memory_on(stream_, numbers);
+    if (all == nullptr) throw NotDrawn("the GPU has no memory left for a draw");
+    return all;
+  }
+  Memory memory_of(const std::vector<double>& values) override {
+    return shared_.find(values.data(), [&] {
+      Memory all = holding(values);
+      stream_->wait();  // others read it in streams of their own
+      return all;
+    });
+  }
+  void upload(const Memory& to, const void* from, std::size_t bytes) override {
+    stream_->upload(address_of(to.get()), from, bytes);
+  }
+  void download(void* to, const Memory& from, std::size_t bytes) override {
+    stream_->download(to, address_of(from.get()), bytes);
+  }
+  void launch(const std::string& line, const draws::TileLaunch& asked, const void* arguments,
+              std::size_t bytes) override {
+    if (asked.blocks == 0 && asked.elements == 0) return;
+    const Program program = programs_.find(tile_code, line, [] {});
+    if (program.run == nullptr) throw NotDrawn(program.why);
+    if (program.start.arguments != bytes) throw std::logic_error("arguments of a draw are not the device's");
+    constexpr std::size_t most_blocks = 4096;
+    draws::TileLaunch launch = asked;
+    const std::size_t threads = program.start.threads, turns = (asked.elements + threads - 1) / threads;
+    launch.at_once =
+        static_cast<int>(turns > 0 ? std::min(turns, most_blocks)
+                                   : std::min<std::size_t>(static_cast<std::size_t>(asked.blocks),
+                                                           2 * static_cast<std::size_t>(gpu_.multiprocessors())));
+    const Memory own = memory(turns > 0 ? 0 : static_cast<std::size_t>(launch.at_once) * program.start.own);
+    launch.memory = own.get();
+    void* both[] = {&launch, const_cast<void*>(arguments)};  // NOLINT(cppcoreguidelines-pro-type-const-cast): CUDA's
+    gpu_.must(gpu_.driver().launch(
+        program.run, static_cast<unsigned>(launch.at_once), 1, 1, static_cast<unsigned>(threads), 1, 1,
+        static_cast<unsigned>(program.start.shared * sizeof(double)), stream_->get(), both, nullptr));
+  }
+
+ private:
+  const Gpu& gpu_;
+  Programs& programs_;
+  Shared& shared_;
+  std::shared_ptr<Stream> stream_;
+};
+
+class TileDraws final : public DrawExecutor {
+ public:
+  TileDraws(const Driver& driver, KeptTexts kept, TileNews news)
+      : gpu_(driver), memory_(gpu_.free_memory()), programs_(gpu_, std::move(kept)), news_(std::move(news)) {}
+
+  int at_once(const Problem& problem) override {
+    constexpr std::size_t most = 16, kept = 12;  // states and adjoints of every chunk, in units of the inputs
+    const std::size_t numbers = numbers_of(problem);
+    if (has_failed_) return 0;
+    return static_cast<int>(
+        std::min(most, memory_ * 4 / 5 / (kept * sizeof(double) * std::max<std::size_t>(numbers, 1))));
+  }
+
+  Answer run(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) override {
+    try {
+      prepare(form, problem, policy, tile);
+      const Entered entered(gpu_);
+      Draw draw(gpu_, programs_, shared_);
+      const tile::OnDevice here(draw);
+      return form.run(problem, policy, tile);
+    } catch (const DeviceFailure& failure) {
+      if (!has_failed_.exchange(true)) news_.fails(failure.what());
+      throw NotDrawn(failure.what());
+    }
+  }
+
+ private:
+  /// Compiles what the first draw of a form asks for, side by side.
+  void prepare(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
+    std::string what = text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, flags_of(problem.params));
+    for (const Arrays* arrays : {&problem.inputs, &problem.cotangents})
+      for (const auto& [name, array] : *arrays) what += text(' ', name, array.shape.empty() ? 0 : array.shape.back());
+    const std::lock_guard lock(preparing_);  // others want the same
+    if (!prepared_.insert(what).second) return;
+    Listing listing;
+    {
+      const tile::OnDevice here(listing);
+      form.run(problem, policy, tile);
+    }
+    const std::vector<std::string> missing = programs_.missing(tile_code, listing.lines);
+    std::once_flag said;
+    const auto says = [&] { std::call_once(said, [&] { news_.compiles(std::string(form.name), missing.size()); }); };
+    words::in_parallel(missing.size(), words::threads_or_all(policy.threads), [&](std::size_t i) {
+      const Entered entered(gpu_);
+      const Program program = programs_.find(tile_code, missing[i], says);
+      if (!program.why.empty()) news_.refuses(std::string(form.name), program.why);
+    });
+  }
+
+  Gpu gpu_;
+  std::size_t memory_;
+  Programs programs_;
+  Shared shared_;
+  TileNews news_;
+  std::atomic<bool> has_failed_ = false;
+  std::mutex preparing_;
+  std::set<std::string> prepared_;
+};
+
+}  // namespace
+
+std::size_t numbers_of(const Problem& problem) {
+  std::size_t all = 0;
+  for (const Arrays* arrays : {&problem.inputs, &problem.cotangents})
+    for (const auto& [name, array] : *arrays) all += array.data.size();
+  return all;
+}
+
+std::unique_ptr<DrawExecutor> tile_draws(KeptTexts kept, TileNews news, std::string& why) {
+  const Driver* const driver = Driver::find(why);
+  if (driver == nullptr) return nullptr;
+  try {
+    return std::make_unique<TileDraws>(*driver, std::move(kept), std::move(news));
+  } catch (const DeviceFailure& failure) {
+    why = "there is no GPU: " + std::string(failure.what());
+    return nullptr;
+  }
+}
+
+}  // namespace assay::language
