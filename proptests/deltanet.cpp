@@ -1,6 +1,8 @@
 // DeltaNet: the inverse by doubling, a published form, and values in many columns.
 #include "kernels/delta/deltanet.hpp"
 
+#include <utility>
+
 #include "kernels/launches/recurrence.hpp"
 #include "proptests/core/published_form.hpp"
 #include "proptests/laws/aimed_laws.hpp"

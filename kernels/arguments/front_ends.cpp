@@ -137,7 +137,8 @@ const KernelRoom* room(const Takes& takes) {
   static const std::vector<Mutant> mutants = mutants_of(takes);
   static const std::vector<KernelForm> forms = [] {
     std::vector<KernelForm> all = {Behind<Mechanism, 0>::form(mutants)};
-    if (find_kernels(assay::kernel_rooms(), Mechanism.view())->forms.size() > 1) all.push_back(Behind<Mechanism, 1>::form({}));
+    if (find_kernels(assay::kernel_rooms(), Mechanism.view())->forms.size() > 1)
+      all.push_back(Behind<Mechanism, 1>::form({}));
     return all;
   }();
   static const KernelRoom found = {Mechanism.view(), forms, "arguments"};

@@ -23,8 +23,8 @@ class DrawExecutor {
 /// outlives them.
 void draw_with(DrawExecutor* executor);
 
-/// How many draws of a form are to run at a time, on threads of the caller: more than one on another executor alone, for
-/// the CPU's shares the blocks of one draw among the cores.
+/// How many draws of a form are to run at a time, on threads of the caller: more than one on another executor alone,
+/// for the CPU's shares the blocks of one draw among the cores.
 int draws_at_once(const KernelForm& form, const Problem& problem);
 
 /// form.run(problem, policy, tile), by the executor that draws go to. May be called by several threads.

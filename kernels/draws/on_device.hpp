@@ -1,10 +1,10 @@
 #pragma once
 // The text that a device's compiler is given for a launch of draws, followed by one line of ASSAY_TILE_PROGRAM or
-// ASSAY_EACH (language/device/tile_draws.cpp): DrawBlock, all tile programs, and how they start. A host's compiler
+// ASSAY_EACH (kernels/draws/gpu_draws.cpp): DrawBlock, all tile programs, and how they start. A host's compiler
 // makes the same code for blocks of one thread.
 #define ASSAY_DEVICE_CODE
 #if defined(__CUDACC__)
-#include "kernels/draws/device_std.hpp"
+#include "oracles/multiword/blocks/device_std.hpp"
 #endif
 #include "kernels/draws/draw_functions.hpp"
 #if defined(__CUDACC__)
@@ -38,8 +38,8 @@
 #include "kernels/falcon/falcon2a.hpp"
 #include "kernels/falcon/falcon3.hpp"
 #include "kernels/falcon/falcon3a.hpp"
-#include "kernels/ridge/affine_mesanet.hpp"
 #include "kernels/programs/tensor_inverse.hpp"
+#include "kernels/ridge/affine_mesanet.hpp"
 #include "kernels/ridge/mesanet.hpp"
 #include "kernels/uniform/affine_linear_attention.hpp"
 #include "kernels/uniform/value_averaging.hpp"
@@ -71,9 +71,9 @@ DRAW_FN void run_blocks(const TileLaunch& launch, const typename Kernel::Args& a
 
 }  // namespace assay::draws
 
-// TileStart: threads of a block, the doubles that they share, the doubles of a block's own memory, bytes of arguments.
+// assay_start is what language/device/programs.hpp reads of it.
 #if defined(__CUDACC__)
-#define ASSAY_START(...) extern "C" __device__ const assay::draws::TileStart assay_start = {__VA_ARGS__};
+#define ASSAY_START(...) extern "C" __device__ const std::size_t assay_start[] = {__VA_ARGS__};
 #define ASSAY_TILE_PROGRAM(...)                                                                                       \
   using Kernel = __VA_ARGS__;                                                                                         \
   extern "C" __global__ void __launch_bounds__(assay::draws::threads, 2)                                              \
@@ -93,7 +93,7 @@ DRAW_FN void run_blocks(const TileLaunch& launch, const typename Kernel::Args& a
   }                                                                                               \
   ASSAY_START(assay::draws::threads, 0, 0, sizeof(Each))
 #else
-#define ASSAY_START(...) extern "C" const assay::draws::TileStart assay_start = {__VA_ARGS__};
+#define ASSAY_START(...) extern "C" const std::size_t assay_start[] = {__VA_ARGS__};
 #define ASSAY_TILE_PROGRAM(...)                                                                            \
   using Kernel = __VA_ARGS__;                                                                              \
   extern "C" void assay_run(const assay::draws::TileLaunch& launch, const Kernel::Args& args, int block) { \

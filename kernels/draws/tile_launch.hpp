@@ -15,10 +15,4 @@ struct TileLaunch {
   double* memory = nullptr;
 };
 
-/// What a compiled program says of itself: its threads, how many doubles they share and a block has of its own, and
-/// the bytes of its arguments.
-struct TileStart {
-  std::size_t threads, shared, own, arguments;
-};
-
 }  // namespace assay::draws

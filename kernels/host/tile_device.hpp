@@ -1,6 +1,6 @@
 #pragma once
 // A device that runs what is planned for the CPU (host_device.hpp) to its bits: draws on a GPU
-// (language/device/tile_draws.hpp).
+// (kernels/draws/gpu_draws.hpp).
 #include <cstddef>
 #include <memory>
 #include <string>

@@ -6,7 +6,8 @@
 namespace assay::language::device {
 namespace {
 
-/// The compiler has no standard library: its headers are empty, and kernels/draws/device_std.hpp is in their place.
+/// The compiler has no standard library: its headers are empty, and oracles/multiword/blocks/device_std.hpp is in their
+/// place.
 constexpr const char* standard_headers[] = {"algorithm",   "array",       "bit",    "cmath",    "cstddef",
                                             "cstdint",     "cstring",     "limits", "optional", "stdexcept",
                                             "string_view", "type_traits", "utility"};

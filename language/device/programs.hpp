@@ -1,6 +1,7 @@
 #pragma once
 // Code of the binary's own that a GPU's compiler makes at first use: a header which it carries (files/embedded.hpp),
 // and a line after it that says what of it.
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -8,15 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "kernels/draws/tile_launch.hpp"
 #include "language/device/gpu.hpp"
 
 namespace assay::language::device {
 
+/// What compiled code says of itself: its threads, how many doubles they share and a block has of its own, and the
+/// bytes of its arguments.
+struct Start {
+  std::size_t threads, shared, own, arguments;
+};
+
 struct Program {
   Driver::Handle run = nullptr;
   std::string why{};  ///< there is none: what the compiler says
-  draws::TileStart start{};
+  Start start{};
 };
 
 /// Called by several threads.

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kernels/core/kernel_room.hpp"
-#include "language/device/tile_draws.hpp"
+#include "kernels/draws/gpu_draws.hpp"
 #include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
@@ -208,11 +208,11 @@ int run(const std::vector<std::string>& args) {
   bool passed = true;
   int compared = 0;
   std::string why;
-  const language::TileNews news{
+  const TileNews news{
       [](const std::string&, std::size_t) {},
       [](const std::string& form, const std::string& says) { throw InputError(text(form, ": ", says)); },
       [](const std::string& failure) { throw InputError(failure); }};
-  const auto gpu = language::tile_draws({}, news, why);
+  const auto gpu = gpu_draws({}, news, why);
   require(gpu != nullptr, why);
   for (const KernelRoom* room : kernel_rooms())
     if (options.rooms == "," || options.rooms.find("," + std::string(room->name) + ",") != std::string::npos)

@@ -9,9 +9,9 @@
 
 #include "judge/court/cache.hpp"
 #include "kernels/draws/drawn.hpp"
+#include "kernels/draws/gpu_draws.hpp"
 #include "language/device/cuda_texts.hpp"
 #include "language/device/slabs.hpp"
-#include "language/device/tile_draws.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
 
@@ -89,7 +89,7 @@ class TilesOnGpu final : public DrawExecutor {
   void from(std::size_t numbers) { least_ = numbers; }
 
   int at_once(const Problem& problem) override {
-    return language::numbers_of(problem) < least_ || gpu_.there() == nullptr ? 0 : gpu_.there()->at_once(problem);
+    return numbers_of(problem) < least_ || gpu_.there() == nullptr ? 0 : gpu_.there()->at_once(problem);
   }
   Answer run(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) override {
     return gpu_.there()->run(form, problem, policy, tile);
@@ -101,8 +101,8 @@ class TilesOnGpu final : public DrawExecutor {
       std::cerr << text("assay: compiles ", programs, programs == 1 ? " program" : " programs", " of ", form,
                         " for the GPU, once, which takes about 10 s\n");
     };
-    const language::TileNews news{says, say_that_it_is_refused, say_that_it_failed};
-    return language::tile_draws(kept_texts(), news, why);
+    const TileNews news{says, say_that_it_is_refused, say_that_it_failed};
+    return gpu_draws(kept_texts(), news, why);
   }};
   std::atomic<std::size_t> least_ = 0;
 };

@@ -5,7 +5,7 @@
 #define ASSAY_WORDS_WIDTH 1
 #if defined(__CUDACC__)
 #define ASSAY_WORDS_ON_DEVICE
-#include "kernels/draws/device_std.hpp"
+#include "oracles/multiword/blocks/device_std.hpp"
 #endif
 #include "oracles/multiword/blocks/delta_block_back.hpp"
 
@@ -21,8 +21,7 @@ ASSAY_FUNCTION void run_block(const DeltaBlocks& x, std::size_t block, device::B
 
 }  // namespace assay::words
 
-// assay_start as draws::TileStart: threads of a block, the doubles that they share in any case, none, bytes of
-// arguments.
+// assay_start is what language/device/programs.hpp reads of it; a block has no memory of its own.
 #if defined(__CUDACC__)
 #define ASSAY_SLABS(W)                                                                                           \
   extern "C" __global__ void __launch_bounds__(assay::words::device::block_threads)                              \

@@ -1,4 +1,4 @@
-#include "language/device/tile_draws.hpp"
+#include "kernels/draws/gpu_draws.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,10 +12,10 @@
 #include "oracles/multiword/parallel.hpp"
 #include "reference/core/inputs.hpp"
 
-namespace assay::language {
+namespace assay {
 namespace {
 
-using namespace device;
+using namespace language::device;
 using tile::TileDevice;
 
 constexpr const char* tile_code = "kernels/draws/on_device.hpp";
@@ -112,7 +112,7 @@ class Draw final : public TileDevice {
 
 class TileDraws final : public DrawExecutor {
  public:
-  TileDraws(const Driver& driver, KeptTexts kept, TileNews news)
+  TileDraws(const Driver& driver, language::KeptTexts kept, TileNews news)
       : gpu_(driver), memory_(gpu_.free_memory()), programs_(gpu_, std::move(kept)), news_(std::move(news)) {}
 
   int at_once(const Problem& problem) override {
@@ -178,7 +178,7 @@ std::size_t numbers_of(const Problem& problem) {
   return all;
 }
 
-std::unique_ptr<DrawExecutor> tile_draws(KeptTexts kept, TileNews news, std::string& why) {
+std::unique_ptr<DrawExecutor> gpu_draws(language::KeptTexts kept, TileNews news, std::string& why) {
   const Driver* const driver = Driver::find(why);
   if (driver == nullptr) return nullptr;
   try {
@@ -189,4 +189,4 @@ std::unique_ptr<DrawExecutor> tile_draws(KeptTexts kept, TileNews news, std::str
   }
 }
 
-}  // namespace assay::language
+}  // namespace assay

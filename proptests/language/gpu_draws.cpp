@@ -1,6 +1,6 @@
 // Draws of tile programs on a GPU that is the host, a thread to a block: HostBlock's bits. `assay-lab bench tile-draws`
 // compares on a GPU.
-#include "language/device/tile_draws.hpp"
+#include "kernels/draws/gpu_draws.hpp"
 
 #include <gtest/gtest.h>
 
@@ -96,11 +96,11 @@ struct TilesOnStub : StubGpu {
   std::vector<std::string> compiled, failures;
   std::string why;
   std::unique_ptr<DrawExecutor> tiles =
-      tile_draws(keeps(),
-                 {[this](const std::string& form, std::size_t) { compiled.push_back(form); },
-                  [this](const std::string& form, const std::string& says) { failures.push_back(form + ": " + says); },
-                  [this](const std::string& text) { failures.push_back(text); }},
-                 why);
+      gpu_draws(keeps(),
+                {[this](const std::string& form, std::size_t) { compiled.push_back(form); },
+                 [this](const std::string& form, const std::string& says) { failures.push_back(form + ": " + says); },
+                 [this](const std::string& text) { failures.push_back(text); }},
+                why);
 };
 
 const KernelForm& first_form(std::string_view room) { return find_kernels(kernel_rooms(), room)->forms[0]; }

@@ -8,7 +8,7 @@
 #include "kernels/draws/drawn.hpp"
 #include "language/device/gpu.hpp"
 
-namespace assay::language {
+namespace assay {
 
 /// Told what takes time, of forms that the GPU does not take, and of the first failure, after which the CPU draws all.
 struct TileNews {
@@ -22,6 +22,6 @@ std::size_t numbers_of(const Problem& problem);
 
 /// Null where there is no GPU, no driver or no compiler (libnvrtc); `why` is
 /// a clause that says which.
-std::unique_ptr<DrawExecutor> tile_draws(KeptTexts kept, TileNews news, std::string& why);
+std::unique_ptr<DrawExecutor> gpu_draws(language::KeptTexts kept, TileNews news, std::string& why);
 
-}  // namespace assay::language
+}  // namespace assay
