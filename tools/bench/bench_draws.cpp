@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-#include <chrono>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -19,6 +16,8 @@
 #include "oracles/scalars/perturbed.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/sha256.hpp"
+#include "tools/bench/bench_tiles.hpp"
+#include "tools/bench/beside.hpp"
 #include "tools/print/table.hpp"
 
 namespace assay {
@@ -26,27 +25,11 @@ namespace {
 
 constexpr int together = 4;  // as many draws as a verdict needs at first
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 Answer drawn(const language::Mechanism& mechanism, const Problem& problem, std::uint64_t seed, int threads) {
   using Arithmetic = PerturbedArithmetic;
   const Arithmetic draw(Format::bf16, Arithmetic::Operands::nearest, seed, Arithmetic::States::wide, threads);
   return language::emulated(mechanism, problem);
 }
-
-struct Compared {
-  std::size_t numbers = 0, differ = 0;
-
-  void add(const Arrays& found, const Arrays& right) {
-    for (const auto& [name, array] : right)
-      for (std::size_t i = 0; i < array.data.size(); ++i, ++numbers)
-        differ += std::bit_cast<std::uint64_t>(array.data[i]) != std::bit_cast<std::uint64_t>(found.at(name).data[i]);
-  }
-};
 
 std::string digest_of_text(const language::Mechanism& mechanism) {
   constexpr std::size_t digits = 12;
@@ -69,8 +52,8 @@ std::vector<std::string> row_of(const std::string& file, const std::string& size
       [&] { words::in_parallel(together, together, [&](std::size_t k) { drawn(*mechanism, problem, k, 1); }); });
   language::draw_by_text(nullptr);
   const double evaluator = seconds_of([&] { by_evaluator = drawn(*mechanism, problem, 1, threads); });
-  Compared compared;
-  compared.add(by_text.outputs, by_evaluator.outputs), compared.add(by_text.gradients, by_evaluator.gradients);
+  ComparedBits compared;
+  compared.add(by_text, by_evaluator);
   differ += compared.differ;
   return {mechanism->program.name,          digest_of_text(*mechanism),      text_of(shape),
           std::to_string(compared.numbers), std::to_string(compared.differ), fmt::format("{:.2f}", one),
@@ -80,7 +63,7 @@ std::vector<std::string> row_of(const std::string& file, const std::string& size
 }  // namespace
 
 std::string page_of_draws(const std::vector<std::string>& files, const std::vector<std::string>& shapes,
-                          std::size_t& differ) {
+                          const std::vector<std::string>& rooms, std::size_t& differ) {
   std::string why;
   const auto gpu = language::cuda_texts(
       {},
@@ -94,17 +77,33 @@ std::string page_of_draws(const std::vector<std::string>& files, const std::vect
                     .numbers({"numbers", "differ", "a draw, s", text(together, " draws at once, s"), "evaluator, s"});
   for (const std::string& file : files)
     for (const std::string& shape : shapes) table.rows.push_back(row_of(file, shape, *gpu, differ));
+  const std::string tiles = tiles_on_gpu(rooms, differ).markdown(), slabs = slabs_on_gpu_beside_cpu(differ).markdown();
   return fmt::format(R"(<!-- written by `assay-lab bench draws -o records/emitted.md`, on a GPU -->
 
-# Draws of programs on a GPU
+# What judges on a GPU
 
-Each row is a program's gradients as `assay-lab emit --gradient` writes them, compiled by NVRTC and run on an {}: one draw of evidence
-`model` in bf16, with its copies from and to the host, beside the evaluator's draw on all {} cores of the host. **Differ** counts numbers
-whose bits are not the evaluator's.
+Compiled by NVRTC and run on an {}, beside all {} cores of the host. **Differ** counts numbers whose bits are not the CPU's; **source** is
+the digest of the code that was compiled.
 
-)",
-                     gpu->name(), std::thread::hardware_concurrency()) +
-         table.markdown();
+## Draws of programs
+
+A program's gradients as `assay-lab emit --gradient` writes them: one draw of evidence `model` in bf16, with its copies from and to the
+host, beside the evaluator's.
+
+{}
+## Draws of tile programs
+
+Evidence `contract`: every form at 1,70,2,64, in bf16 with each way to round, in fp16 and in fp32, and at 1,1024,8,64 in bf16, which the
+seconds are of.
+
+{}
+## Truth
+
+Slabs of delta rules in two to four words: outputs, gradients and their bounds, at small sizes and at 1,4096,16,128 in two words, which
+the seconds are of.
+
+{})",
+                     gpu->name(), std::thread::hardware_concurrency(), table.markdown(), tiles, slabs);
 }
 
 std::vector<std::string> stale_in_page(const std::string& page, const std::string& folder) {
@@ -115,8 +114,12 @@ std::vector<std::string> stale_in_page(const std::string& page, const std::strin
     std::string bar, name, digest;
     cells >> bar >> name >> bar >> digest;
     const auto file = std::filesystem::path(folder) / (name + ".json");
-    if (name.empty() || !std::filesystem::exists(file)) continue;
-    if (digest_of_text(*language::find_mechanism(file.string())) != digest)
+    std::string today = digest_of_device_code(name);
+    if (today.empty() || std::filesystem::exists(file)) {
+      if (name.empty() || !std::filesystem::exists(file)) continue;
+      today = digest_of_text(*language::find_mechanism(file.string()));
+    }
+    if (today != digest)
       stale.insert(name + ": its text is another one today; run `assay-lab bench draws` again on a GPU");
   }
   return {stale.begin(), stale.end()};

@@ -326,6 +326,7 @@ struct BenchDrawsOptions {
   std::vector<std::string> programs = {"deltanet", "gated_deltanet",    "kda",     "mamba2",
                                        "falcon2",  "softmax_attention", "parallax"};
   std::vector<std::string> shapes = {"1,65,4/2,40,33", "1,4096,16,128"};
+  std::vector<std::string> rooms;
   std::string folder = "mechanisms/json", verify, output = "-";
 };
 
@@ -339,7 +340,7 @@ int run_bench_draws(const BenchDrawsOptions& options, Console& console) {
   std::vector<std::string> files;
   for (const std::string& name : options.programs) files.push_back(options.folder + '/' + name + ".json");
   std::size_t differ = 0;
-  file.commit(page_of_draws(files, options.shapes, differ));
+  file.commit(page_of_draws(files, options.shapes, options.rooms, differ));
   return differ == 0 ? exit_passed : exit_failed;
 }
 
@@ -403,13 +404,14 @@ std::function<int(Console&)> add(CLI::App& app) {
   CLI::App* checks = app.add_subcommand("check", "what a verdict costs: seconds, memory, and which phase takes them");
   auto check_options = std::make_shared<BenchCheckOptions>();
   add_check_flags(*checks, *check_options);
-  CLI::App* draws = app.add_subcommand("draws", "draws of programs on a GPU, beside the evaluator's");
+  CLI::App* draws = app.add_subcommand("draws", "what judges on a GPU, beside the CPU: draws and truth");
   auto draws_options = std::make_shared<BenchDrawsOptions>();
   draws->add_option("--programs", draws_options->programs, "some of the library's")->delimiter(',');
   draws->add_option("--shape", draws_options->shapes, "B,T,H,d of the inputs, as often as there are shapes")
       ->capture_default_str();
+  draws->add_option("--rooms", draws_options->rooms, "tile programs of these alone")->delimiter(',');
   draws->add_option("--folder", draws_options->folder, "where their files are")->capture_default_str();
-  draws->add_option("--verify", draws_options->verify, "a page that was written so: say whose texts have changed");
+  draws->add_option("--verify", draws_options->verify, "a page that was written so: say whose code has changed");
   draws->add_option("-o,--output", draws_options->output, "where the page goes; - is standard output")
       ->capture_default_str();
   return [=](Console& console) {
