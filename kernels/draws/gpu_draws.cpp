@@ -152,7 +152,7 @@ class TileDraws final : public DrawExecutor {
     const std::vector<std::string> missing = programs_.missing(tile_code, listing.lines);
     std::once_flag said;
     const auto says = [&] { std::call_once(said, [&] { news_.compiles(std::string(form.name), missing.size()); }); };
-    words::in_parallel(missing.size(), words::threads_or_all(policy.threads), [&](std::size_t i) {
+    words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
       const Entered entered(gpu_);
       const Program program = programs_.find(tile_code, missing[i], says);
       if (!program.why.empty()) news_.refuses(std::string(form.name), program.why);
