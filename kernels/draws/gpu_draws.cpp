@@ -15,7 +15,9 @@
 namespace assay {
 namespace {
 
-using namespace language::device;
+using language::device::address_of, language::device::DeviceFailure, language::device::Driver,
+    language::device::Entered, language::device::Gpu, language::device::Program, language::device::Programs,
+    language::device::Stream;
 using tile::TileDevice;
 
 constexpr const char* tile_code = "kernels/draws/on_device.hpp";
@@ -65,7 +67,7 @@ class Draw final : public TileDevice {
       : gpu_(gpu), programs_(programs), shared_(shared), stream_(std::make_shared<Stream>(gpu)) {}
 
   Memory memory(std::size_t numbers) override {
-    Memory all = memory_on(stream_, numbers);
+    Memory all = language::device::memory_on(stream_, numbers);
     if (all == nullptr) throw NotDrawn("the GPU has no memory left for a draw");
     return all;
   }

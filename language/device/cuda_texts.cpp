@@ -19,7 +19,8 @@
 namespace assay::language {
 namespace {
 
-using namespace device;
+using device::Address, device::DeviceFailure, device::Driver, device::Entered, device::Gpu, device::made_of,
+    device::Stream, device::TextFailure;
 
 /// As the prelude of emitted texts has it.
 struct Launch {

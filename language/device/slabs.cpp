@@ -12,7 +12,8 @@
 
 namespace assay::language {
 
-using namespace device;
+using device::address_of, device::DeviceFailure, device::Driver, device::Entered, device::Gpu, device::memory_on,
+    device::Program, device::Programs, device::Stream;
 
 struct SlabsOnGpu::Parts {
   Gpu gpu;
