@@ -1,5 +1,5 @@
 // Parallax with arguments on the device: launches and instances.
-#include "kernels/arguments/parallax_scores.hpp"
+#include "kernels/arguments/scores.hpp"
 #include "kernels/arguments/wide_attention.cuh"
 #include "kernels/plans/parallax.hpp"
 

@@ -1,5 +1,5 @@
 // Softmax attention with arguments on the device: launches and instances. All of them run on warps of their own.
-#include "kernels/arguments/softmax_scores.hpp"
+#include "kernels/arguments/scores.hpp"
 #include "kernels/arguments/wide_attention.cuh"
 #include "kernels/plans/softmax_attention.hpp"
 

@@ -181,14 +181,8 @@ std::size_t numbers_of(const Problem& problem) {
 }
 
 std::unique_ptr<DrawExecutor> gpu_draws(language::KeptTexts kept, TileNews news, std::string& why) {
-  const Driver* const driver = Driver::find(why);
-  if (driver == nullptr) return nullptr;
-  try {
-    return std::make_unique<TileDraws>(*driver, std::move(kept), std::move(news));
-  } catch (const DeviceFailure& failure) {
-    why = "there is no GPU: " + std::string(failure.what());
-    return nullptr;
-  }
+  return language::device::on_the_gpu(
+      why, [&](const Driver& driver) { return std::make_unique<TileDraws>(driver, std::move(kept), std::move(news)); });
 }
 
 }  // namespace assay

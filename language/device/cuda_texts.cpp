@@ -249,14 +249,8 @@ class CudaTexts final : public TextExecutor {
 }  // namespace
 
 std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, TextNews news, std::string& why) {
-  const Driver* const driver = Driver::find(why);
-  if (driver == nullptr) return nullptr;
-  try {
-    return std::make_unique<CudaTexts>(*driver, std::move(kept), std::move(news));
-  } catch (const DeviceFailure& failure) {
-    why = fmt::format("there is no GPU: {}", failure.what());
-    return nullptr;
-  }
+  return device::on_the_gpu(
+      why, [&](const Driver& driver) { return std::make_unique<CudaTexts>(driver, std::move(kept), std::move(news)); });
 }
 
 }  // namespace assay::language

@@ -126,5 +126,17 @@ T made_of(const Gpu& gpu, const KeptTexts& kept, const Source& source, Say says,
   return load(binary);
 }
 
+/// make(driver), a pointer; null where there is no GPU, no driver or no compiler (libnvrtc): `why` is a clause that
+/// says which.
+template <class Make>
+auto on_the_gpu(std::string& why, Make make) -> decltype(make(std::declval<const Driver&>())) {
+  if (const Driver* const driver = Driver::find(why)) try {
+      return make(*driver);
+    } catch (const DeviceFailure& failure) {
+      why = std::string("there is no GPU: ") + failure.what();
+    }
+  return nullptr;
+}
+
 }  // namespace device
 }  // namespace assay::language

@@ -72,14 +72,9 @@ bool SlabsOnGpu::run(words::SlabRun& run) try {
 }
 
 std::unique_ptr<SlabsOnGpu> slabs_on_gpu(KeptTexts kept, std::function<void()> compiles, std::string& why) {
-  const Driver* const driver = Driver::find(why);
-  if (driver == nullptr) return nullptr;
-  try {
-    return std::make_unique<SlabsOnGpu>(*driver, std::move(kept), std::move(compiles));
-  } catch (const DeviceFailure& failure) {
-    why = "there is no GPU: " + std::string(failure.what());
-    return nullptr;
-  }
+  return device::on_the_gpu(why, [&](const Driver& driver) {
+    return std::make_unique<SlabsOnGpu>(driver, std::move(kept), std::move(compiles));
+  });
 }
 
 }  // namespace assay::language
