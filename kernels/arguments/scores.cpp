@@ -64,7 +64,8 @@ struct OfParallax {
   static constexpr bool by_width = true;
   static constexpr int widest = latent_head_dim;
   static constexpr const SiteTable &tiled_sites = parallax_scores_sites, &decode_sites = parallax_scores_decode_sites;
-  static constexpr auto &tiled_faults = tiled_mutants, &decode_faults = decode_mutants;
+  static constexpr auto& tiled_faults = tiled_mutants;
+  static constexpr auto& decode_faults = decode_mutants;
   static constexpr std::string_view summary =
       "one block per query tile, streaming state over key tiles; backward in two passes";
   template <class Tiles, class... Args>
@@ -92,7 +93,7 @@ std::string decode_obstacle(const Problem& problem) {
 }
 
 template <class Plans>
-constexpr KernelForm forms[] = {
+constexpr KernelForm forms[2] = {
     {.name = "tiled",
      .summary = Plans::summary,
      .sites = Plans::tiled_sites,
