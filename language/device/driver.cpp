@@ -63,6 +63,7 @@ bool find_driver(Driver& d) {
   functions.find(d.memory_info, "cuMemGetInfo_v2");
   functions.find(d.default_pool, "cuDeviceGetDefaultMemPool");
   functions.find(d.set_pool, "cuMemPoolSetAttribute");
+  functions.find(d.trim_pool, "cuMemPoolTrimTo");
   functions.find(d.allocate, "cuMemAllocAsync");
   functions.find(d.release, "cuMemFreeAsync");
   functions.find(d.to_device, "cuMemcpyHtoDAsync_v2");

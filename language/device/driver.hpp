@@ -29,6 +29,7 @@ struct Driver {
   Status (*memory_info)(std::size_t* free, std::size_t* total);
   Status (*default_pool)(Handle* pool, int device);
   Status (*set_pool)(Handle pool, int attribute, void* value);
+  Status (*trim_pool)(Handle pool, std::size_t kept);
   Status (*allocate)(Address* address, std::size_t bytes, Handle stream);
   Status (*release)(Address address, Handle stream);
   Status (*to_device)(Address to, const void* from, std::size_t bytes, Handle stream);

@@ -21,11 +21,10 @@ Gpu::Gpu(const Driver& driver) : driver_(driver) {
   std::array<char, longest> letters{};
   must(driver.device_name(letters.data(), longest, device));
   name_ = letters.data();
-  // Freed memory stays with this process: draws ask for the same sizes again and again.
+  // While streams work, freed memory stays with this process: draws ask for the same sizes again and again.
   constexpr int release_threshold = 4;  // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-  Driver::Handle pool = nullptr;
   std::uint64_t all = ~std::uint64_t{0};
-  must(driver.default_pool(&pool, device)), must(driver.set_pool(pool, release_threshold, &all));
+  must(driver.default_pool(&pool_, device)), must(driver.set_pool(pool_, release_threshold, &all));
 }
 
 std::size_t Gpu::free_memory() const {
@@ -40,6 +39,16 @@ void Gpu::must(Driver::Status status) const {
   const char* text = nullptr;
   driver_.error_text(status, &text);
   throw DeviceFailure(text == nullptr ? "an error of CUDA" : text);
+}
+
+Stream::Stream(const Gpu& gpu) : gpu_(gpu) {
+  gpu.must(gpu.driver().create_stream(&stream_, 1));
+  ++gpu.streams_;
+}
+Stream::~Stream() {
+  gpu_.driver().synchronise(stream_);  // what it copies lives until then
+  gpu_.driver().destroy_stream(stream_);
+  if (--gpu_.streams_ == 0) gpu_.driver().trim_pool(gpu_.pool_, 0);  // others in this process want memory, too
 }
 
 std::shared_ptr<double> memory_on(const std::shared_ptr<Stream>& stream, std::size_t numbers) {

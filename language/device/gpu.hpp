@@ -1,5 +1,6 @@
 #pragma once
 // The GPU that a process sees first, and code that its compiler makes at first use.
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -49,8 +50,11 @@ class Gpu {
   void must(Driver::Status status) const;
 
  private:
+  friend class Stream;
+
   const Driver& driver_;
-  Driver::Handle context_ = nullptr;
+  Driver::Handle context_ = nullptr, pool_ = nullptr;
+  mutable std::atomic<int> streams_ = 0;
   std::string name_, architecture_;
   int multiprocessors_ = 0, most_shared_ = 0;
 };
@@ -72,13 +76,10 @@ class Entered {
 
 class Stream {
  public:
-  explicit Stream(const Gpu& gpu) : gpu_(gpu) { gpu.must(gpu.driver().create_stream(&stream_, 1)); }
+  explicit Stream(const Gpu& gpu);
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  ~Stream() {
-    gpu_.driver().synchronise(stream_);  // what it copies lives until then
-    gpu_.driver().destroy_stream(stream_);
-  }
+  ~Stream();
   const Gpu& gpu() const { return gpu_; }
   Driver::Handle get() const { return stream_; }
   void wait() const { gpu_.must(gpu_.driver().synchronise(stream_)); }

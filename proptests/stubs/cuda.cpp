@@ -58,6 +58,7 @@ int cuFuncSetAttribute(Handle, int, int) { return 0; }
 int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) { return *free = *total = 1 << 30, 0; }
 int cuDeviceGetDefaultMemPool(Handle* pool, int) { return *pool = block, 0; }
 int cuMemPoolSetAttribute(Handle, int, void*) { return 0; }
+int cuMemPoolTrimTo(Handle, std::size_t) { return 0; }
 int cuMemAllocAsync(Address* address, std::size_t bytes, Handle) {
   *address = reinterpret_cast<Address>(::operator new(bytes));
   return 0;
