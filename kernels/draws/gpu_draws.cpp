@@ -114,7 +114,7 @@ class Draw final : public TileDevice {
 
 class TileDraws final : public DrawExecutor {
  public:
-  TileDraws(const Driver& driver, language::KeptTexts kept, TileNews news)
+  TileDraws(const Driver& driver, language::KeptTexts kept, language::GpuNews news)
       : gpu_(driver), memory_(gpu_.free_memory()), programs_(gpu_, std::move(kept)), news_(std::move(news)) {}
 
   int at_once(const Problem& problem) override {
@@ -153,7 +153,9 @@ class TileDraws final : public DrawExecutor {
     }
     const std::vector<std::string> missing = programs_.missing(tile_code, listing.lines);
     std::once_flag said;
-    const auto says = [&] { std::call_once(said, [&] { news_.compiles(std::string(form.name), missing.size()); }); };
+    const auto says = [&] {
+      std::call_once(said, [&] { news_.compiles(text(missing.size(), " tile programs of ", form.name)); });
+    };
     words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
       const Entered entered(gpu_);
       const Program program = programs_.find(tile_code, missing[i], says);
@@ -165,7 +167,7 @@ class TileDraws final : public DrawExecutor {
   std::size_t memory_;
   Programs programs_;
   Shared shared_;
-  TileNews news_;
+  language::GpuNews news_;
   std::atomic<bool> has_failed_ = false;
   std::mutex preparing_;
   std::set<std::string> prepared_;
@@ -180,7 +182,7 @@ std::size_t numbers_of(const Problem& problem) {
   return all;
 }
 
-std::unique_ptr<DrawExecutor> gpu_draws(language::KeptTexts kept, TileNews news, std::string& why) {
+std::unique_ptr<DrawExecutor> gpu_draws(language::KeptTexts kept, language::GpuNews news, std::string& why) {
   return language::device::on_the_gpu(
       why, [&](const Driver& driver) { return std::make_unique<TileDraws>(driver, std::move(kept), std::move(news)); });
 }

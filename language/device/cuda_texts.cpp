@@ -96,7 +96,7 @@ struct Compiled {
 
 class CudaTexts final : public TextExecutor {
  public:
-  CudaTexts(const Driver& driver, KeptTexts kept, TextNews news)
+  CudaTexts(const Driver& driver, KeptTexts kept, GpuNews news)
       : gpu_(driver), kept_(std::move(kept)), news_(std::move(news)), budget_(gpu_.free_memory() / 5 * 4) {}
 
   std::string name() const override { return gpu_.name(); }
@@ -239,7 +239,7 @@ class CudaTexts final : public TextExecutor {
 
   Gpu gpu_;
   KeptTexts kept_;
-  TextNews news_;
+  GpuNews news_;
   std::atomic<bool> has_failed_ = false;
   Budget budget_;
   std::mutex guard_;
@@ -248,7 +248,7 @@ class CudaTexts final : public TextExecutor {
 
 }  // namespace
 
-std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, TextNews news, std::string& why) {
+std::unique_ptr<TextExecutor> cuda_texts(KeptTexts kept, GpuNews news, std::string& why) {
   return device::on_the_gpu(
       why, [&](const Driver& driver) { return std::make_unique<CudaTexts>(driver, std::move(kept), std::move(news)); });
 }

@@ -21,6 +21,14 @@ struct KeptTexts {
   std::function<void(const std::string& what, std::string_view bytes)> keep;
 };
 
+/// Told what takes time, of what the CPU does, since the GPU does not take it, and of the first failure, after which
+/// the CPU does all.
+struct GpuNews {
+  std::function<void(const std::string& what)> compiles;
+  std::function<void(const std::string& what, const std::string& why)> refuses;
+  std::function<void(const std::string& why)> fails;
+};
+
 namespace device {
 
 using Address = Driver::Address;

@@ -1,6 +1,7 @@
 #include "language/device/slabs.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -19,23 +20,33 @@ struct SlabsOnGpu::Parts {
   Gpu gpu;
   std::size_t memory;
   Programs programs;
-  std::function<void()> compiles;
+  GpuNews news;
   std::mutex compiling{};
+  std::atomic<bool> has_failed = false;
 
-  Parts(const Driver& driver, KeptTexts kept, std::function<void()> says)
-      : gpu(driver), memory(gpu.free_memory()), programs(gpu, std::move(kept)), compiles(std::move(says)) {}
+  Parts(const Driver& driver, KeptTexts kept, GpuNews told)
+      : gpu(driver), memory(gpu.free_memory()), programs(gpu, std::move(kept)), news(std::move(told)) {}
 
   Program program(int words) {
     const std::lock_guard lock(compiling);  // others want the same
-    return programs.find("oracles/multiword/blocks/on_device.hpp", text("ASSAY_SLABS(", words, ')'), compiles);
+    const std::string what = text("truth in ", words, " words");
+    bool is_new = false;
+    Program program = programs.find("oracles/multiword/blocks/on_device.hpp", text("ASSAY_SLABS(", words, ')'),
+                                    [&] { is_new = true, news.compiles(what); });
+    if (is_new && !program.why.empty()) news.refuses(what, program.why);
+    return program;
+  }
+  void fail(const std::string& why) {
+    if (!has_failed.exchange(true)) news.fails(why);
   }
 };
 
-SlabsOnGpu::SlabsOnGpu(const Driver& driver, KeptTexts kept, std::function<void()> compiles)
-    : parts_(std::make_unique<Parts>(driver, std::move(kept), std::move(compiles))) {}
+SlabsOnGpu::SlabsOnGpu(const Driver& driver, KeptTexts kept, GpuNews news)
+    : parts_(std::make_unique<Parts>(driver, std::move(kept), std::move(news))) {}
 SlabsOnGpu::~SlabsOnGpu() = default;
 
 int SlabsOnGpu::at_once(std::size_t steps, std::size_t keys, std::size_t values, int words, bool backward) const {
+  if (parts_->has_failed) return 0;
   constexpr double most = 16;  // the host has what they find until it is put together
   const double of_head = words::bytes_of_blocks(steps, keys, values, words, backward);
   return static_cast<int>(std::min(most, static_cast<double>(parts_->memory) * 4 / 5 / of_head));
@@ -67,13 +78,14 @@ bool SlabsOnGpu::run(words::SlabRun& run) try {
   stream->download(found.data(), address_of(down.get()), found.size() * sizeof(double));
   blocks.take(found, run);
   return true;
-} catch (const DeviceFailure&) {
+} catch (const DeviceFailure& failure) {
+  parts_->fail(failure.what());
   return false;
 }
 
-std::unique_ptr<SlabsOnGpu> slabs_on_gpu(KeptTexts kept, std::function<void()> compiles, std::string& why) {
+std::unique_ptr<SlabsOnGpu> slabs_on_gpu(KeptTexts kept, GpuNews news, std::string& why) {
   return device::on_the_gpu(why, [&](const Driver& driver) {
-    return std::make_unique<SlabsOnGpu>(driver, std::move(kept), std::move(compiles));
+    return std::make_unique<SlabsOnGpu>(driver, std::move(kept), std::move(news));
   });
 }
 

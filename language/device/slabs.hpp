@@ -1,7 +1,6 @@
 #pragma once
 // Slabs of truth on a GPU of NVIDIA: oracles/multiword/blocks/on_device.hpp, compiled at first use, a block of threads
 // for each block of columns.
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,15 +11,15 @@ namespace assay::language {
 
 class SlabsOnGpu {
  public:
-  /// `compiles` is told before something is compiled. Throws DeviceFailure.
-  SlabsOnGpu(const device::Driver& driver, KeptTexts kept, std::function<void()> compiles);
+  /// Throws DeviceFailure.
+  SlabsOnGpu(const device::Driver& driver, KeptTexts kept, GpuNews news);
   SlabsOnGpu(const SlabsOnGpu&) = delete;
   SlabsOnGpu& operator=(const SlabsOnGpu&) = delete;
   ~SlabsOnGpu();
 
   /// How many heads of that size it has memory for at a time.
   int at_once(std::size_t steps, std::size_t keys, std::size_t values, int words, bool backward) const;
-  /// False where it does not take them. Called by several threads.
+  /// False where it does not take them, or has failed. Called by several threads.
   bool run(words::SlabRun& run);
 
  private:
@@ -29,6 +28,6 @@ class SlabsOnGpu {
 };
 
 /// Null where there is no GPU, no driver or no compiler (libnvrtc); `why` is a clause that says which.
-std::unique_ptr<SlabsOnGpu> slabs_on_gpu(KeptTexts kept, std::function<void()> compiles, std::string& why);
+std::unique_ptr<SlabsOnGpu> slabs_on_gpu(KeptTexts kept, GpuNews news, std::string& why);
 
 }  // namespace assay::language

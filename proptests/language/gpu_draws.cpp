@@ -97,7 +97,7 @@ struct TilesOnStub : StubGpu {
   std::string why;
   std::unique_ptr<DrawExecutor> tiles =
       gpu_draws(keeps(),
-                {[this](const std::string& form, std::size_t) { compiled.push_back(form); },
+                {[this](const std::string& what) { compiled.push_back(what); },
                  [this](const std::string& form, const std::string& says) { failures.push_back(form + ": " + says); },
                  [this](const std::string& text) { failures.push_back(text); }},
                 why);
@@ -180,7 +180,7 @@ TEST_F(TileDraws, GoWhereTheyAreTaken) {
     EXPECT_EQ(different(a.outputs, b.outputs) + different(a.gradients, b.gradients), "");
   };
   drawn(policy);
-  EXPECT_EQ(gpu.compiled, std::vector<std::string>{std::string(form.name)});
+  EXPECT_EQ(gpu.compiled, std::vector<std::string>{"8 tile programs of chunkwise"});
   EXPECT_THROW(gpu.tiles->run(form, problem, Policy::of(form.sites, Format::fp64), 0), NotDrawn);
   drawn(Policy::of(form.sites, Format::fp64));
   std::map<std::string, SiteStats, std::less<>> stats;
@@ -205,8 +205,7 @@ TEST_F(TileDraws, SlabsOfTruthHaveTheHostsBits) {
   static StubGpu stub;
   static std::string why;
   static int compiled = 0, runs = 0;
-  static const auto gpu = slabs_on_gpu(
-      stub.keeps(), [] { ++compiled; }, why);
+  static const auto gpu = slabs_on_gpu(stub.keeps(), {[](const std::string&) { ++compiled; }, {}, {}}, why);
   ASSERT_NE(gpu, nullptr) << why;
   constexpr words::SlabExecutor on_gpu = {[](std::size_t, std::size_t, std::size_t, int, bool) { return 1; },
                                           [](words::SlabRun& run) { return ++runs, gpu->run(run); }};

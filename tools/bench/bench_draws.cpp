@@ -65,12 +65,7 @@ std::vector<std::string> row_of(const std::string& file, const std::string& size
 std::string page_of_draws(const std::vector<std::string>& files, const std::vector<std::string>& shapes,
                           const std::vector<std::string>& rooms, std::size_t& differ) {
   std::string why;
-  const auto gpu = language::cuda_texts(
-      {},
-      {[](const std::string&) {},
-       [](const std::string& program, const std::string& why) { throw InputError(program + ": " + why); },
-       [](const std::string& trouble) { throw InputError(trouble); }},
-      why);
+  const auto gpu = language::cuda_texts({}, strict_news(), why);
   require(gpu != nullptr, "draws on a GPU: ", why);
   Table table = Table()
                     .words({"program", "source", "shape"})

@@ -145,8 +145,7 @@ struct Head {
 
 language::SlabsOnGpu& slabs() {
   static std::string why;
-  static const auto gpu = language::slabs_on_gpu(
-      {}, [] {}, why);
+  static const auto gpu = language::slabs_on_gpu({}, strict_news(), why);
   require(gpu != nullptr, "slabs on a GPU: ", why);
   return *gpu;
 }
@@ -200,10 +199,8 @@ std::string digest_of_device_code(const std::string& row) {
 }
 
 Table tiles_on_gpu(const std::vector<std::string>& rooms, std::size_t& differ) {
-  const auto refuses = [](const std::string& form, const std::string& says) { throw InputError(form + ": " + says); };
-  const auto fails = [](const std::string& says) { throw InputError(says); };
   std::string why;
-  const auto gpu = gpu_draws({}, {[](const std::string&, std::size_t) {}, refuses, fails}, why);
+  const auto gpu = gpu_draws({}, strict_news(), why);
   require(gpu != nullptr, "draws on a GPU: ", why);
   Table table =
       Table().words({"form", "source"}).numbers({"numbers", "differ", "16 draws, s", "16 draws on the CPU, s"});

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "language/device/gpu.hpp"
+#include "reference/core/error.hpp"
 #include "reference/core/problem.hpp"
 
 namespace assay {
@@ -26,6 +29,13 @@ struct ComparedBits {
     for (const auto& [name, array] : right.gradients) add(found.gradients.at(name).data, array.data);
   }
 };
+
+/// Of a GPU that has to do all: throws InputError where it does not.
+inline language::GpuNews strict_news() {
+  return {[](const std::string&) {},
+          [](const std::string& what, const std::string& why) { throw InputError(what + ": " + why); },
+          [](const std::string& why) { throw InputError(why); }};
+}
 
 /// Seconds that work() takes.
 template <class F>

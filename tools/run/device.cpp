@@ -31,11 +31,17 @@ language::KeptTexts kept_texts() {
   return {[cache](const std::string& what) { return cache->find(what); },
           [cache](const std::string& what, std::string_view bytes) { cache->keep(what, bytes); }};
 }
-void say_that_it_is_refused(const std::string& program, const std::string& why) {
-  std::cerr << text("assay: the CPU draws ", program, ", because the GPU does not take it: ", why, '\n');
-}
-void say_that_it_failed(const std::string& why) {
-  std::cerr << text("assay: the CPU draws, because the GPU has failed: ", why, '\n');
+/// What standard error says; `seconds`: about, of a compilation.
+language::GpuNews news(int seconds) {
+  return {[seconds](const std::string& what) {
+            std::cerr << text("assay: compiles ", what, " for the GPU, once, which takes about ", seconds, " s\n");
+          },
+          [](const std::string& what, const std::string& why) {
+            std::cerr << text("assay: the CPU does ", what, ", because the GPU does not take it: ", why, '\n');
+          },
+          [](const std::string& why) {
+            std::cerr << text("assay: the CPU goes on, because the GPU has failed: ", why, '\n');
+          }};
 }
 
 /// What draws on the GPU, which is looked for when the first draw is worth it.
@@ -70,13 +76,7 @@ class TextsOnGpu final : public language::TextExecutor {
   }
   bool run(const language::Emitted& text, language::TextRun& run) override { return gpu.there()->run(text, run); }
 
-  OnGpu<language::TextExecutor> gpu{[](std::string& why) {
-    const auto says = [](const std::string& program) {
-      std::cerr << text("assay: compiles ", program, " for the GPU, once, which takes about 2 s\n");
-    };
-    const language::TextNews news{says, say_that_it_is_refused, say_that_it_failed};
-    return language::cuda_texts(kept_texts(), news, why);
-  }};
+  OnGpu<language::TextExecutor> gpu{[](std::string& why) { return language::cuda_texts(kept_texts(), news(2), why); }};
 
  private:
   std::atomic<double> least_ = 0;
@@ -96,22 +96,13 @@ class TilesOnGpu final : public DrawExecutor {
   }
 
  private:
-  OnGpu<DrawExecutor> gpu_{[](std::string& why) {
-    const auto says = [](const std::string& form, std::size_t programs) {
-      std::cerr << text("assay: compiles ", programs, programs == 1 ? " program" : " programs", " of ", form,
-                        " for the GPU, once, which takes about 10 s\n");
-    };
-    const TileNews news{says, say_that_it_is_refused, say_that_it_failed};
-    return gpu_draws(kept_texts(), news, why);
-  }};
+  OnGpu<DrawExecutor> gpu_{[](std::string& why) { return gpu_draws(kept_texts(), news(10), why); }};
   std::atomic<std::size_t> least_ = 0;
 };
 
 OnGpu<language::SlabsOnGpu>& slabs_there() {
-  static OnGpu<language::SlabsOnGpu> gpu{[](std::string& why) {
-    return language::slabs_on_gpu(
-        kept_texts(), [] { std::cerr << "assay: compiles truth for the GPU, once, which takes about 2 s\n"; }, why);
-  }};
+  static OnGpu<language::SlabsOnGpu> gpu{
+      [](std::string& why) { return language::slabs_on_gpu(kept_texts(), news(2), why); }};
   return gpu;
 }
 int slabs_at_once(std::size_t steps, std::size_t keys, std::size_t values, int words, bool backward) {
