@@ -9,37 +9,37 @@
 namespace assay::tile {
 namespace {
 
-constexpr std::array tiled_mutants{
-    Mutant{"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
-    Mutant{"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "FA#2544 class"},
-    Mutant{"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
-    Mutant{"lse_cotangent_dropped", "backward: d_lse is not read", "FA2, FA3"},
-    Mutant{"alibi_gradient_of_the_other_form", "d_alibi_slopes of signed distances for absolute ones, and vice versa",
-           "FA#2876"},
-    Mutant{"bias_after_the_cap", "a bias added after the cap, wherever it belongs", "FlashInfer variants.cuh"},
-    Mutant{"bias_gradient_without_scale", "d_bias of one that enters before the scale, without it",
-           "TE pre_scale_bias"},
-    Mutant{"documents_ignored", "rows see keys of other documents", "pytorch#158212"},
-    Mutant{"mask_of_the_next_key", "a mask is read one key too far", "mlx#3360"},
-    Mutant{"window_one_off_at_unequal_lengths", "a window one wider where Tq and Tk differ", "FA#2876 class"},
-    Mutant{"aligned_at_the_first_key", "rows counted from the first key where the end is meant", "mlx#2835"},
-};
 constexpr std::array decode_mutants{
     Mutant{"lse_off_by_ln_2", "lse larger by ln 2", "pytorch#181645"},
     Mutant{"score_times_its_tanh", "s tanh(s) in place of c tanh(s / c)", "FA#2402"},
     Mutant{"aligned_at_the_first_key", "rows counted from the first key where the end is meant", "mlx#2835"},
 };
-constexpr std::array sink_mutants{
-    Mutant{"scale_of_the_next_block", "operands times the scale of the block behind", "vllm#53681"},
-    Mutant{"gradient_of_codes_without_scale", "backward: dx = dx^ without the scale", "vllm#50085 class"},
-    Mutant{"sink_counted_twice", "the sink's weight added twice to the sum", "FlashInfer, split keys"},
-    Mutant{"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"},
-    Mutant{"sink_left_out_of_the_backward", "backward: weights whose sum is without the sink", "cudnn-fe#421"},
-};
-constexpr std::array split_sink_mutants{
-    Mutant{"sink_in_every_split", "the sink in every split and in the merge", "FlashInfer, split keys"},
-    Mutant{"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"},
-};
+constexpr std::array tiled_mutants = joined(
+    decode_mutants,
+    std::array{
+        Mutant{"slope_of_the_cap_forgotten", "backward: dS = D, without 1 - tanh^2", "FA#2544 class"},
+        Mutant{"lse_cotangent_dropped", "backward: d_lse is not read", "FA2, FA3"},
+        Mutant{"alibi_gradient_of_the_other_form",
+               "d_alibi_slopes of signed distances for absolute ones, and vice versa", "FA#2876"},
+        Mutant{"bias_after_the_cap", "a bias added after the cap, wherever it belongs", "FlashInfer variants.cuh"},
+        Mutant{"bias_gradient_without_scale", "d_bias of one that enters before the scale, without it",
+               "TE pre_scale_bias"},
+        Mutant{"documents_ignored", "rows see keys of other documents", "pytorch#158212"},
+        Mutant{"mask_of_the_next_key", "a mask is read one key too far", "mlx#3360"},
+        Mutant{"window_one_off_at_unequal_lengths", "a window one wider where Tq and Tk differ", "FA#2876 class"},
+    });
+constexpr std::array base_of_sink{Mutant{"sink_in_base_e", "the sink's logit not in base 2", "vllm-metal#550"}};
+constexpr std::array split_sink_mutants = joined(
+    base_of_sink,
+    std::array{Mutant{"sink_in_every_split", "the sink in every split and in the merge", "FlashInfer, split keys"}});
+constexpr std::array sink_mutants = joined(
+    base_of_sink,
+    std::array{
+        Mutant{"scale_of_the_next_block", "operands times the scale of the block behind", "vllm#53681"},
+        Mutant{"gradient_of_codes_without_scale", "backward: dx = dx^ without the scale", "vllm#50085 class"},
+        Mutant{"sink_counted_twice", "the sink's weight added twice to the sum", "FlashInfer, split keys"},
+        Mutant{"sink_left_out_of_the_backward", "backward: weights whose sum is without the sink", "cudnn-fe#421"},
+    });
 
 struct OfSoftmax {
   static constexpr bool by_width = false;

@@ -72,14 +72,11 @@ class Draw final : public TileDevice {
     return all;
   }
   Memory memory_of(const std::vector<double>& values) override {
-    return shared_.find(values.data(), [&] {
-      Memory all = holding(values);
-      stream_->wait();  // others read it in streams of their own
-      return all;
-    });
+    return shared_.find(values.data(), [&] { return holding(values); });
   }
   void upload(const Memory& to, const void* from, std::size_t bytes) override {
     stream_->upload(address_of(to.get()), from, bytes);
+    stream_->wait();  // what it comes from may be gone afterwards, and other streams may read it
   }
   void download(void* to, const Memory& from, std::size_t bytes) override {
     stream_->download(to, address_of(from.get()), bytes);
@@ -87,7 +84,7 @@ class Draw final : public TileDevice {
   void launch(const std::string& line, const draws::TileLaunch& asked, const void* arguments,
               std::size_t bytes) override {
     if (asked.blocks == 0 && asked.elements == 0) return;
-    const Program program = programs_.find(tile_code, line, [] {});
+    const Program program = programs_.find(tile_code, line, line, [] {});
     if (program.run == nullptr) throw NotDrawn(program.why);
     if (program.start.arguments != bytes) throw std::logic_error("arguments of a draw are not the device's");
     constexpr std::size_t most_blocks = 4096;
@@ -115,7 +112,10 @@ class Draw final : public TileDevice {
 class TileDraws final : public DrawExecutor {
  public:
   TileDraws(const Driver& driver, language::KeptTexts kept, language::GpuNews news)
-      : gpu_(driver), memory_(gpu_.free_memory()), programs_(gpu_, std::move(kept)), news_(std::move(news)) {}
+      : gpu_(driver),
+        memory_(gpu_.free_memory()),
+        news_(std::move(news)),
+        programs_(gpu_, std::move(kept), news_.refuses) {}
 
   int at_once(const Problem& problem) override {
     constexpr std::size_t most = 16, kept = 12;  // states and adjoints of every chunk, in units of the inputs
@@ -158,16 +158,15 @@ class TileDraws final : public DrawExecutor {
     };
     words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
       const Entered entered(gpu_);
-      const Program program = programs_.find(tile_code, missing[i], says);
-      if (!program.why.empty()) news_.refuses(std::string(form.name), program.why);
+      programs_.find(tile_code, missing[i], std::string(form.name), says);
     });
   }
 
   Gpu gpu_;
   std::size_t memory_;
+  language::GpuNews news_;
   Programs programs_;
   Shared shared_;
-  language::GpuNews news_;
   std::atomic<bool> has_failed_ = false;
   std::mutex preparing_;
   std::set<std::string> prepared_;

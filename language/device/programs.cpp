@@ -45,7 +45,8 @@ std::vector<std::string> Programs::missing(const std::string& header, const std:
   return all;
 }
 
-Program Programs::find(const std::string& header, const std::string& line, const std::function<void()>& says) {
+Program Programs::find(const std::string& header, const std::string& line, const std::string& what,
+                       const std::function<void()>& says) {
   const std::string text = text_of(header, line);
   {
     const std::lock_guard lock(guard_);
@@ -57,6 +58,7 @@ Program Programs::find(const std::string& header, const std::string& line, const
                                [&](const std::string& binary) { return loaded(binary); });
   } catch (const TextFailure& failure) {
     program.why = failure.what();
+    refuses_(what, program.why);
   }
   const std::lock_guard lock(guard_);
   return known_.emplace(text, program).first->second;

@@ -28,18 +28,22 @@ struct Program {
 /// Called by several threads.
 class Programs {
  public:
-  Programs(const Gpu& gpu, KeptTexts kept) : gpu_(gpu), kept_(std::move(kept)) {}
+  /// `refuses` is told once of a program that the compiler does not take.
+  Programs(const Gpu& gpu, KeptTexts kept, std::function<void(const std::string& what, const std::string& why)> refuses)
+      : gpu_(gpu), kept_(std::move(kept)), refuses_(std::move(refuses)) {}
 
   /// Of these lines, those that have no program yet.
   std::vector<std::string> missing(const std::string& header, const std::set<std::string>& lines);
-  /// Says so before it compiles. By a thread that has entered the GPU.
-  Program find(const std::string& header, const std::string& line, const std::function<void()>& says);
+  /// Says so before it compiles; `what` it is, for who is told. By a thread that has entered the GPU.
+  Program find(const std::string& header, const std::string& line, const std::string& what,
+               const std::function<void()>& says);
 
  private:
   Program loaded(const std::string& binary) const;
 
   const Gpu& gpu_;
   KeptTexts kept_;
+  std::function<void(const std::string& what, const std::string& why)> refuses_;
   std::mutex guard_;
   std::map<std::string, Program> known_;
 };

@@ -19,22 +19,19 @@ using device::address_of, device::DeviceFailure, device::Driver, device::Entered
 struct SlabsOnGpu::Parts {
   Gpu gpu;
   std::size_t memory;
-  Programs programs;
   GpuNews news;
+  Programs programs;
   std::mutex compiling{};
   std::atomic<bool> has_failed = false;
 
   Parts(const Driver& driver, KeptTexts kept, GpuNews told)
-      : gpu(driver), memory(gpu.free_memory()), programs(gpu, std::move(kept)), news(std::move(told)) {}
+      : gpu(driver), memory(gpu.free_memory()), news(std::move(told)), programs(gpu, std::move(kept), news.refuses) {}
 
   Program program(int words) {
     const std::lock_guard lock(compiling);  // others want the same
     const std::string what = text("truth in ", words, " words");
-    bool is_new = false;
-    Program program = programs.find("oracles/multiword/blocks/on_device.hpp", text("ASSAY_SLABS(", words, ')'),
-                                    [&] { is_new = true, news.compiles(what); });
-    if (is_new && !program.why.empty()) news.refuses(what, program.why);
-    return program;
+    return programs.find("oracles/multiword/blocks/on_device.hpp", text("ASSAY_SLABS(", words, ')'), what,
+                         [&] { news.compiles(what); });
   }
   void fail(const std::string& why) {
     if (!has_failed.exchange(true)) news.fails(why);

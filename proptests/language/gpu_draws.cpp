@@ -1,4 +1,4 @@
-// Draws of tile programs on a GPU that is the host, a thread to a block: HostBlock's bits. `assay-lab bench tile-draws`
+// Draws of tile programs on a GPU that is the host, a thread to a block: HostBlock's bits. `assay-lab bench draws`
 // compares on a GPU.
 #include "kernels/draws/gpu_draws.hpp"
 
@@ -17,6 +17,7 @@
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/draws/draw_numbers.hpp"
 #include "kernels/programs/scores.hpp"
+#include "language/device/programs.hpp"
 #include "language/device/slabs.hpp"
 #include "oracles/core/room.hpp"
 #include "oracles/multiword/delta.hpp"
@@ -198,6 +199,22 @@ TEST_F(TileDraws, GoWhereTheyAreTaken) {
   draw_with(nullptr);
   EXPECT_EQ(gpu.failures, std::vector<std::string>{"the stub fails"});
   EXPECT_EQ(gpu.tiles->at_once(problem), 0);
+}
+
+/// What the compiler does not take is said once, and is known from then on.
+TEST_F(TileDraws, WhatIsRefusedIsSaid) {
+  StubGpu stub;
+  std::string why;
+  const device::Driver* const driver = device::Driver::find(why);
+  ASSERT_NE(driver, nullptr) << why;
+  const device::Gpu gpu(*driver);
+  std::vector<std::string> refused;
+  device::Programs programs(gpu, stub.keeps(),
+                            [&](const std::string& what, const std::string&) { refused.push_back(what); });
+  const std::string header = "kernels/draws/on_device.hpp", line = "ASSAY_EACH(assay::draws::Nothing)";
+  for (int time = 0; time < 2; ++time) EXPECT_FALSE(programs.find(header, line, "nothing", [] {}).why.empty());
+  EXPECT_EQ(refused, std::vector<std::string>{"nothing"});
+  EXPECT_TRUE(programs.missing(header, {line}).empty());
 }
 
 /// Outputs alone, and gradients; a head whose slabs are of several blocks.

@@ -1,5 +1,5 @@
 // Slabs by blocks of threads, as GPUs run them, have the bits of the CPU's: here their code runs on the CPU, and a
-// phase is a loop; on a GPU tools/gpu/truth_check.cpp compares.
+// phase is a loop; on a GPU `assay-lab bench draws` compares.
 #include "oracles/multiword/blocks/delta_blocks.hpp"
 
 #include <gtest/gtest.h>
