@@ -96,6 +96,10 @@ class Interpreter {
         if (!counted.empty() && counted[v] != 0) exactly.emplace();
         values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
+        if constexpr (std::is_same_v<S, Sized>)
+          if (V& scores = values[static_cast<std::size_t>(node.args.empty() ? 0 : node.args[0])];
+              node.op == Op::softmax && is_there(scores))
+            scores = up_to_a_constant(scores, *operands[1]);
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
       }
       for (const int a : node.args)
@@ -956,6 +960,26 @@ class Interpreter {
       row(softmax, open, n, std::move(x), where, out);
     });
     return V::of(softmax ? s.layout : rest, std::move(out));
+  }
+
+  /// Scores whose weights are known. Kernels go on with the logarithms of the weights, since gradients of scores add up
+  /// to zero: a score that is exactly zero is as large there as what all scores of its row are less.
+  V up_to_a_constant(const V& s, const V& seen) {
+    const int last = s.layout.rank - 1;
+    const Strides rest = s.layout.without(last);
+    const std::ptrdiff_t step = s.layout.step[Strides::at(last)];
+    const V constants = rows(false, s, seen);
+    std::vector<S> out;
+    out.reserve(s.layout.count());
+    walk<2>({&rest, &constants.layout}, [&](std::size_t, const auto& at) {
+      S constant = constants.real(at[1]);
+      constant.value = 0;
+      for (int i = 0; i < s.layout.length[Strides::at(last)]; ++i) {
+        const S& score = s.real(at[0] + step * i);
+        out.push_back(score.nothing() && std::isfinite(constant.size) ? constant : score);
+      }
+    });
+    return V::of(s.layout, std::move(out));
   }
 
   /// Reduces the visible scores of one row; `open`: some of it is undefined, and so is all.

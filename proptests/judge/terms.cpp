@@ -83,6 +83,22 @@ TEST(Terms, of_a_program_are_carried_on_by_what_cancels_to_zero) {
   EXPECT_EQ(none, std::vector<double>(3, 0.0));
 }
 
+/// Kernels multiply gradients of scores by logarithms of weights, of which two that are equal are no zeros as the
+/// scores are. One weight alone is one, and its logarithm zero.
+TEST(Terms, of_scores_that_are_zero_are_those_of_the_logarithms_of_weights) {
+  const auto size_with = [](int tokens) {
+    Problem problem = listed_room("softmax_attention")
+                          .make({"softmax_attention", {1, tokens, 1, 0, 1, 1, 0}, Format::fp32, Style::normal, 6, {}});
+    std::ranges::fill(problem.inputs.at("k").data, 0.0);
+    for (Arrays* arrays : {&problem.inputs, &problem.cotangents})
+      for (const char* name : {"v", "o"})
+        if (arrays->contains(name)) std::ranges::fill(arrays->at(name).data, 1.0);
+    return term_sizes("softmax_attention", problem, Format::fp32)->at("d_bandwidth").data[0];
+  };
+  EXPECT_EQ(size_with(1), 0);
+  EXPECT_GE(size_with(2), std::log(2) / 2);
+}
+
 void expect_same(const Arrays& sizes, const Arrays& others) {
   ASSERT_EQ(sizes.size(), others.size());
   for (const auto& [name, array] : others) {
