@@ -1298,11 +1298,11 @@ class Interpreter {
   /// The states of a scan, of which every so many are kept; the others are computed again, with the same result.
   class Replay final : public LazyRows<S> {
    public:
-    Replay(const Sizes& sizes, Reading reading)
+    Replay(const Sizes& sizes, Reading reading, std::uint32_t block)
         : again_(sizes, nullptr),
           reading_(std::move(reading)),
           every_(std::max(1, static_cast<int>(std::sqrt(reading_.length())))) {
-      again_.token_ = 0;
+      again_.token_ = 0, again_.place_.block = block;
     }
 
     /// Before step n.
@@ -1326,7 +1326,9 @@ class Interpreter {
       Carried c = kept_[static_cast<std::size_t>(part)];
       states_.push_back(c.state);
       for (int n = part * every_; n + 1 < std::min((part + 1) * every_, reading_.length()); ++n) {
-        again_.step(reading_, c, reading_.token(n), false, &records_[static_cast<std::size_t>(n)]);
+        const int t = reading_.token(n);
+        again_.place_.token = static_cast<std::uint32_t>(t);
+        again_.step(reading_, c, t, false, &records_[static_cast<std::size_t>(n)]);
         states_.push_back(c.state);
       }
     }
@@ -1356,11 +1358,13 @@ class Interpreter {
     std::shared_ptr<Replay> replay;
     std::vector<char> lazy(node.types.size(), 0);
     for (std::size_t i = carry; i < node.types.size(); ++i) {
-      const bool large = shape_of(node.types[i], sizes_).count() * sizeof(S) >= ReplayLimit::bytes();
-      if (!is_machine<S> && large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
+      // Memory costs a double more than its arithmetic does.
+      const std::size_t limit = ReplayLimit::bytes() / (is_machine<S> ? 16 : 1);
+      const bool large = shape_of(node.types[i], sizes_).count() * sizeof(S) >= limit;
+      if (large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
       rows.push_back({shape_of(node.types[i], sizes_), {}, {}, {}});
     }
-    if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading);
+    if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading, body_at(place_));
     int done = 0;
     if (const auto tile = tile_step(reading)) go_in_tiles(*tile, reading, state, rows), done = T;
     if constexpr (Several<S>) {

@@ -11,6 +11,7 @@
 #include "judge/programs/program_form.hpp"
 #include "language/room.hpp"
 #include "oracles/core/make_room.hpp"
+#include "proptests/core/bits.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/published_cases.hpp"
 #include "proptests/language/programs.hpp"
@@ -155,13 +156,21 @@ TEST(ProgramAnswers, HaveGradientsOfWhatIsNotSelected) {
   EXPECT_EQ(room.values(problem, Tier::mp50).gradients.at("x").data[0].hi, 0);
 }
 
-/// States that are computed again are the same bits, forward and backward, in order and reversed, with the same bounds.
+Arrays drawn_gradients(const Room& room, const Problem& problem) {
+  const PerturbedArithmetic draw(Format::bf16, PerturbedArithmetic::Operands::nearest, 3);
+  return room.emulated(problem).gradients;
+}
+/// States that are computed again are the same bits, forward and backward, in order and reversed, with the same bounds
+/// and the same errors of a draw.
 void expect_same_bits_of_what_is_kept(const Room& room, const Problem& problem) {
   const auto kept = room.in_words(problem, {2, 1});
+  const Arrays drawn = drawn_gradients(room, problem);
   const ReplayLimit none(0);
   const auto again = room.in_words(problem, {2, 1});
   ASSERT_TRUE(kept && again) << room.name;
   EXPECT_TRUE(same_bits(kept->gradients, again->gradients)) << room.name;
+  for (const auto& [name, array] : drawn_gradients(room, problem))
+    EXPECT_TRUE(same_bits(array, drawn.at(name))) << room.name << ' ' << name;
 }
 TEST(ProgramAnswers, DoNotDependOnWhatIsKept) {
   for (const Sample& sample : samples()) {
