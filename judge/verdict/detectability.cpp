@@ -96,18 +96,16 @@ bool shows(const Problem& problem, const Rejections& rejections, double times, F
 class Masks {
  public:
   /// `healthy`: the kernel's o.
-  Masks(const Room& room, Problem problem, int threads, const Rejections& rejections, std::size_t o,
+  Masks(const Room& room, const KernelUnderTest& kernel, Problem problem, const Rejections& rejections, std::size_t o,
         const std::vector<double>& healthy)
-      : room_(room),
+      : kernel_(kernel),
         problem_(std::move(problem)),
-        threads_(threads),
         rejections_(rejections),
         o_(o),
         healthy_(healthy),
-        truth_(rejections.tensors()[o].second),
-        axis_(truth_.shape.size() - 2),
-        rows_(truth_.shape[axis_]),
-        cols_(truth_.shape.back()) {
+        axis_(shape_of(rejections, o).size() - 2),
+        rows_(shape_of(rejections, o)[axis_]),
+        cols_(shape_of(rejections, o).back()) {
     problem_.cotangents.clear();
     for (const RoomFacts::Ranked& ranked : room.inputs()) {
       const auto given = problem_.inputs.find(ranked.field.name);
@@ -134,23 +132,18 @@ class Masks {
   }
 
  private:
-  /// The healthy kernel's o, and what becomes of the truth where query t + by is answered at t: row t + by of the
-  /// kernel with a mask that is short by as many keys.
+  static const std::vector<int>& shape_of(const Rejections& rejections, std::size_t o) {
+    return rejections.tensors()[o].second.shape;
+  }
+  /// The kernel's o with a mask that is short by as many keys: where query t + by is answered at t, its row t + by.
   std::vector<double> planted(int by) const {
     Problem shifted = problem_;
     for (const std::string& name : reads_) shift_rows(shifted.inputs.at(name), axis_, by);
-    std::optional<BasicAnswer<Enclosed>> proven = room_.in_words(shifted, {.threads = threads_});
-    if (!proven) return healthy_;  // rows in another order are another problem, whose comparisons may be open
-    const Oracle oracle = oracle_of(shifted, std::move(*proven));
-    const auto o =
-        std::find_if(oracle.tensors.begin(), oracle.tensors.end(), [](const auto& t) { return t.first == "o"; });
+    const Array answered = kernel_.form->run(shifted, kernel_.policy(), kernel_.tile).outputs.at("o");
     std::vector<double> got = healthy_;
-    const std::size_t block = static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_);
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const int row = static_cast<int>(i % block) / cols_, at = row - by;
-      if (at < 0 || at >= rows_) continue;
-      const HiLo faulty = o->second.value[i - static_cast<std::size_t>(by * cols_)];
-      got[i] += (faulty.hi - truth_.value[i].hi) + (faulty.lo - truth_.value[i].lo);
+      const int row = static_cast<int>(i / static_cast<std::size_t>(cols_)) % rows_, at = row - by;
+      if (at >= 0 && at < rows_) got[i] = answered.data[i - static_cast<std::size_t>(by * cols_)];
     }
     return got;
   }
@@ -169,13 +162,11 @@ class Masks {
     }
   }
 
-  const Room& room_;
+  const KernelUnderTest& kernel_;
   Problem problem_;
-  int threads_;
   const Rejections& rejections_;
   std::size_t o_;
   const std::vector<double>& healthy_;
-  const Expected& truth_;
   std::size_t axis_;
   int rows_, cols_;
   std::vector<std::string> reads_;
@@ -337,7 +328,7 @@ Detectability detectability_of(const Room& room, const KernelUnderTest& kernel, 
   for (const int sign : {1, -1})
     if (!healthy.empty())
       tasks.emplace_back([&, sign] {
-        const Masks masks(room, problem, shared.threads, rejections, at_o, healthy);
+        const Masks masks(room, shared, problem, rejections, at_o, healthy);
         (sign > 0 ? found.short_mask : found.long_mask) = masks.fault(sign);
       });
   for (std::size_t i = 0; i < changes.size(); ++i)
