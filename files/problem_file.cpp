@@ -476,25 +476,25 @@ bool is_written(const StoredTensor& tensor) {
   return std::any_of(tensor.bytes.begin(), tensor.bytes.end(), [](std::uint8_t byte) { return byte != 0xff; });
 }
 
-}  // namespace
+/// A tensor of an answer that is read.
+struct Present {
+  const std::string& name;
+  RoomFacts::Ranked ranked;
+  const std::vector<int>& shape;
+  const StoredTensor& stored;
+};
 
-GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,
-                         const std::vector<std::string>& tensors, const std::string& where) {
+/// Those that are; `given` hears of their dtypes, and of those that are not.
+std::vector<Present> present_in(Safetensors& file, const ProblemFile& problem, const Named<std::vector<int>>& answered,
+                                const std::vector<std::string>& tensors, const std::string& where, GivenAnswer& given) {
   std::vector<std::string> known;
-  for (const auto& [name, truth] : oracle.tensors) known.push_back(name);
+  for (const auto& [name, shape] : answered) known.push_back(name);
   std::vector<std::string> unknown;
   for (const auto& [name, tensor] : file.tensors)
     if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
-  struct Present {
-    const std::string& name;
-    RoomFacts::Ranked ranked;
-    const std::vector<int>& shape;
-    const StoredTensor& stored;
-  };
   std::vector<Present> present;
-  GivenAnswer given;
-  for (const auto& [name, truth] : oracle.tensors) {
-    if (truth.value.empty()) continue;
+  for (const auto& [name, shape] : answered) {
+    if (std::ranges::find(shape, 0) != shape.end()) continue;
     const bool asked = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
     const RoomFacts::Ranked ranked = answer_field(*problem.room, name);
     const bool gradient = name.starts_with("d_");
@@ -502,7 +502,7 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     std::string why;
     if (!asked && !tensors.empty())
       why = "--tensor leaves it out";
-    else if (problem.parts && gradient && is_summed(*problem.parts, ranked, truth.shape, problem.batch))
+    else if (problem.parts && gradient && is_summed(*problem.parts, ranked, shape, problem.batch))
       why = "other parts, or other rows, add to it";
     else if (!asked && (found == file.tensors.end() || !is_written(found->second)))
       why = why_optional(problem, ranked, name);
@@ -512,15 +512,30 @@ GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Ora
     }
     require(found != file.tensors.end(), where, ": tensor ", name, ": missing", missing(name, unknown),
             "; to this case ", mechanism_of(problem), " answers ", names_in(known), "; --tensor judges some of them");
-    if (problem.parts) found->second = sampled_of(found->second, problem, name, truth.shape, where);
-    const std::vector<int> expected = problem.shape_in_file(name, truth.shape);
+    if (problem.parts) found->second = sampled_of(found->second, problem, name, shape, where);
+    const std::vector<int> expected = problem.shape_in_file(name, shape);
     require(found->second.shape == expected, where, ": tensor ", name, ": expected shape ", shape_text(expected),
             ", got ", shape_text(found->second.shape),
             problem.has_arguments() ? "" : mistaken_axes(ranked, expected, found->second.shape));
     given.stored[name] = format_of(found->second);
-    present.push_back({name, ranked, truth.shape, found->second});
+    present.push_back({name, ranked, shape, found->second});
   }
   if (tensors.empty()) refuse_unknown(unknown, known, problem, where);
+  return present;
+}
+
+}  // namespace
+
+void require_outputs(Safetensors& file, const ProblemFile& problem, const Named<std::vector<int>>& answered,
+                     const std::vector<std::string>& tensors, const std::string& where) {
+  GivenAnswer given;
+  present_in(file, problem, answered, tensors, where, given);
+}
+
+GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Named<std::vector<int>>& answered,
+                         const std::vector<std::string>& tensors, const std::string& where) {
+  GivenAnswer given;
+  const std::vector<Present> present = present_in(file, problem, answered, tensors, where, given);
   std::vector<Array> arrays = at_once(
       present.size(), [&](std::size_t i) { return is_large(present[i].stored); },
       [&](std::size_t i) {

@@ -116,11 +116,14 @@ struct GivenAnswer {
   std::vector<NotJudged> not_judged;
 };
 
-/// The tensors of the oracle that `file` has: those named, or all if none is. Throws InputError, one sentence that
-/// starts with `where` and names the tensor, if one is missing or of another shape, or, where all are asked for, if it
-/// has one that the case does not ask for.
-GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Oracle& oracle,
+/// The tensors of an answer, by name and shape, that `file` has: those named, or all if none is. Throws InputError, one
+/// sentence that starts with `where` and names the tensor, if one is missing or of another shape, or, where all are
+/// asked for, if it has one that the case does not ask for.
+GivenAnswer read_outputs(Safetensors file, const ProblemFile& problem, const Named<std::vector<int>>& answered,
                          const std::vector<std::string>& tensors, const std::string& where);
+/// Throws as read_outputs() does, and reads no numbers. Not of a sample.
+void require_outputs(Safetensors& file, const ProblemFile& problem, const Named<std::vector<int>>& answered,
+                     const std::vector<std::string>& tensors, const std::string& where);
 
 /// The answer to a problem: the case's metadata and what became of it (status, row, message, tier), the digests of the
 /// inputs, and, unless it is refused, every output `x` and gradient `d_x` as a pair x + x.lo with x.bound.

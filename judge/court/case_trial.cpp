@@ -122,6 +122,14 @@ bool is_in_domain(const ProblemFile& file) {
   return true;
 }
 
+void require_names(const std::vector<std::string>& names, const Named<std::vector<int>>& answered) {
+  std::vector<std::string> known;
+  for (const auto& [name, shape] : answered) known.push_back(name);
+  for (const std::string& name : names)
+    require(std::find(known.begin(), known.end(), name) != known.end(), "--tensor: there is no ", name,
+            did_you_mean(name, known), "; there are ", names_in(known));
+}
+
 /// "B,T,H,K,V" as its tensors have them, those of the whole case where it is a part of one.
 Shape shape_of(const ProblemFile& file) {
   if (file.shape) return *file.shape;
@@ -177,7 +185,7 @@ void CaseTrial::prepare(const PartDone& done, Cache* cache) {
   oracle_ = kept_in(file_.refusal ? nullptr : cache_, "truth " + digest_, ask);
   choose_form();
   if (is_by_program()) prove_form();
-  if (kernel_.form == nullptr || kernel_.form->has_gradients) return;
+  if (judges_gradients()) return;
   file_.problem.cotangents.clear();
   if (cache_ != nullptr) digest_ = digest_of(file_.problem);
   std::erase_if(oracle_.tensors, [&](const auto& tensor) {
@@ -235,13 +243,35 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
   // Forms need not know what to do with a problem that the reference would refuse.
   if (file_.refusal || !is_whole(file_) || !is_in_domain(file_)) return false;
   choose_form();
-  const bool gradients = (kernel_.form == nullptr || kernel_.form->has_gradients) && !file_.problem.cotangents.empty();
+  const bool gradients = judges_gradients() && !file_.problem.cotangents.empty();
   const auto is_answered = [&](const std::string& tensor) {
     const bool gradient = tensor.starts_with("d_");
     const auto fields = gradient ? file_.room->inputs() : file_.room->outputs();
     return (gradients || !gradient) && find_field(fields, std::string_view(tensor).substr(gradient ? 2 : 0)) != nullptr;
   };
   return std::all_of(tensors.begin(), tensors.end(), is_answered);
+}
+
+void CaseTrial::admit(Safetensors& answer, const std::vector<std::string>& tensors, const std::string& source) {
+  const HeadGroups groups = head_groups(*file_.room, file_.problem);
+  if (file_.refusal || file_.parts || file_.has_arguments() || !groups.known || !is_whole(file_)) return;
+  Named<BasicArray<HiLo>> part;
+  try {
+    part = named(file_.room->values(groups_of(*file_.room, file_.problem, groups, 0, 1), Tier::fp64));
+  } catch (const InputError&) {
+    return;  // the oracle decides
+  }
+  choose_form();
+  Named<std::vector<int>> answered;
+  for (auto& [name, array] : part) {
+    if (!array.shape.empty()) array.shape[0] *= groups.shared;
+    answered.emplace_back(name, array.shape);
+    if (judges_gradients() || !name.starts_with("d_")) continue;
+    for (const char* of : {"", ".lo", ".bound"}) answer.tensors.erase(name + of);
+    answered.pop_back();
+  }
+  require_names(tensors, answered);
+  require_outputs(answer, file_, answered, tensors, source);
 }
 
 Shape CaseTrial::shape() const { return shape_of(file_); }
@@ -260,19 +290,13 @@ KernelUnderTest CaseTrial::kernel_at(const std::string& tile) const {
   return kernel;
 }
 
-void CaseTrial::require_tensors(const std::vector<std::string>& names) const {
-  std::vector<std::string> known;
-  for (const auto& [name, truth] : oracle_.tensors) known.push_back(name);
-  for (const std::string& name : names)
-    require(std::any_of(oracle_.tensors.begin(), oracle_.tensors.end(), [&](const auto& t) { return t.first == name; }),
-            "--tensor: there is no ", name, did_you_mean(name, known), "; there are ", names_in(known));
-}
+void CaseTrial::require_tensors(const std::vector<std::string>& names) const { require_names(names, oracle_.shapes()); }
 
 GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
                             const std::string& source) const {
   for (const NotJudged& one : without_gradients_)
     for (const char* part : {"", ".lo", ".bound"}) answer.tensors.erase(one.tensor + part);
-  GivenAnswer given = read_outputs(std::move(answer), file_, oracle_, tensors, source);
+  GivenAnswer given = read_outputs(std::move(answer), file_, oracle_.shapes(), tensors, source);
   given.not_judged.insert(given.not_judged.end(), without_gradients_.begin(), without_gradients_.end());
   return given;
 }

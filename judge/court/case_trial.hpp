@@ -72,6 +72,9 @@ class CaseTrial {
   /// Throws InputError if there are no such tensors.
   void require_tensors(const std::vector<std::string>& names) const;
 
+  /// Before the oracle is asked: throws as read() does where an answer has not what the case asks for. Of cases whose
+  /// heads stand alone, by the answer of the first ones in doubles.
+  void admit(Safetensors& answer, const std::vector<std::string>& tensors, const std::string& source);
   /// The tensors of an answer that are named, or all if none is; `source` names it in messages.
   GivenAnswer read(Safetensors answer, const std::vector<std::string>& tensors, const std::string& source) const;
   /// Judges what `got` has of the tensors that `wanted` holds; `command` judges them all again. Rows under other
@@ -88,6 +91,7 @@ class CaseTrial {
 
  private:
   void choose_form();
+  bool judges_gradients() const { return kernel_.form == nullptr || kernel_.form->has_gradients; }
   void prove_form();
   std::vector<OtherForm> other_forms() const;
   Trial trial_of(const GivenAnswer& got) const;

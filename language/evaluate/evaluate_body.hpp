@@ -1364,7 +1364,8 @@ class Interpreter {
       if (large && outer < 0 && is_replayed(*top_, node, i)) lazy[i] = 1;
       rows.push_back({shape_of(node.types[i], sizes_), {}, {}, {}});
     }
-    if (std::count(lazy.begin(), lazy.end(), 1) > 0) replay = std::make_shared<Replay>(sizes_, reading, body_at(place_));
+    if (std::count(lazy.begin(), lazy.end(), 1) > 0)
+      replay = std::make_shared<Replay>(sizes_, reading, body_at(place_));
     int done = 0;
     if (const auto tile = tile_step(reading)) go_in_tiles(*tile, reading, state, rows), done = T;
     if constexpr (Several<S>) {

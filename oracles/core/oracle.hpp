@@ -59,6 +59,12 @@ struct Oracle {
   };
   Named<Tensor> tensors;
   bool head_axis = false;
+
+  Named<std::vector<int>> shapes() const {
+    Named<std::vector<int>> list;
+    for (const auto& [name, tensor] : tensors) list.emplace_back(name, tensor.shape);
+    return list;
+  }
 };
 
 /// Values in so many words (2 to 4), or in more where the bounds ask for it, with the proven bounds of

@@ -44,7 +44,6 @@ inline std::vector<Door> doors() {
   const Room& room = listed_room("deltanet");
   const Safetensors problem = arguments::draw_case({.mechanism = "deltanet", .shape = {1, 3, 2, 1, 2, 3, 0}}, "0");
   const ProblemFile posed = read_problem(problem, "case");
-  const Oracle oracle = oracle_of(room, posed.problem);
   return {
       {"case", text_of_file(problem),
        [](const std::string& bytes) {
@@ -53,8 +52,8 @@ inline std::vector<Door> doors() {
          if (bytes.size() < 8192) answer_file(read, Tier::fp64, 1, "0");
        }},
       {"answer", answer_to(posed),
-       [posed, oracle](const std::string& bytes) {
-         read_outputs(as_file(bytes, "answer"), posed, oracle, {}, "answer");
+       [posed, answered = oracle_of(room, posed.problem).shapes()](const std::string& bytes) {
+         read_outputs(as_file(bytes, "answer"), posed, answered, {}, "answer");
        }},
       {"cases", R"({"format": "assay-cases", "version": 1, "cases": [
 {"id": "one", "mechanism": "deltanet", "params": {"scale": "0.5", "alignment": "same_step"},

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -46,7 +48,11 @@ int cuModuleLoadData(Handle* module, const void* image) {
   return *module == nullptr ? 1 : 0;
 }
 int cuModuleGetFunction(Handle* function, Handle module, const char* name) {
-  *function = new Function{dlsym(module, name), std::string(name).ends_with("_workspace")};
+  static std::mutex guard;
+  static std::deque<Function> all;
+  const std::lock_guard lock(guard);
+  all.push_back({dlsym(module, name), std::string(name).ends_with("_workspace")});
+  *function = &all.back();
   return 0;
 }
 int cuModuleGetGlobal_v2(Address* address, std::size_t* bytes, Handle module, const char* name) {

@@ -117,6 +117,26 @@ void detach(Safetensors& answer, const std::string&) {
 constexpr std::pair<const char*, Damage> damages[] = {
     {"zero", zero}, {"missing", leave_out}, {"misnamed", misname}, {"exchanged", exchange}, {"detached", detach}};
 
+/// What f says in refusing; "" if it does not.
+template <class F>
+std::string refusal_of(F f) {
+  try {
+    f();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+/// An answer that is refused once the oracle was asked is refused before, with the same words, where heads stand alone.
+void expect_refused_before(const PosedCase& posed, const CaseTrial& asked, Safetensors answer) {
+  const std::string then = refusal_of([&] { asked.read(answer, {}, "answer"); });
+  CaseTrial trial(posed.file, {.threads = 1}, "case");
+  const std::string now = refusal_of([&] { trial.admit(answer, {}, "answer"); });
+  const bool stands_alone =
+      !trial.file().has_arguments() && head_groups(*trial.file().room, trial.file().problem).known;
+  if (now != (stands_alone ? then : "")) RC_FAIL(text(posed.name, ": first: ", now, "; then: ", then));
+}
+
 void expect_seen(const PosedCase& posed, const std::filesystem::path& folder) {
   CaseTrial trial(posed.file, {.threads = 1}, "case");
   Cache cache(folder);
@@ -141,6 +161,8 @@ void expect_seen(const PosedCase& posed, const std::filesystem::path& folder) {
   for (const auto& [name, tensor] : right.tensors) {
     Safetensors misnamed = right, missing = right;
     leave_out(missing, name), misname(misnamed, name);
+    for (const Safetensors* answer : {&right, &std::as_const(misnamed), &std::as_const(missing)})
+      expect_refused_before(posed, trial, *answer);
     if (read_by(trial, misnamed)) RC_FAIL(text(posed.name, ": ", name, " is misnamed, and nobody says so"));
     const std::optional<GivenAnswer> given = read_by(trial, missing);
     const bool said = !given || std::any_of(given->not_judged.begin(), given->not_judged.end(),

@@ -352,6 +352,7 @@ Checked check_case(const CheckOptions& options, Console& console, std::shared_pt
   const bool at_once = !options.kernel.empty() && (checked.trial->is_admitted(options.tensors) || parts);
   if (at_once) given = checked.kernel->answer(problem, limit);
   if (!runs || at_once) {
+    checked.trial->admit(given, options.tensors, options.source());
     if (checked.trial->decides() == Decides::model) tell_first_part(options, problem, given, expected, console);
     if (!options.same_bits && !parts) problem = {};
   }
@@ -417,6 +418,7 @@ Checked check_answer(const CheckOptions& options, Safetensors problem, Safetenso
   std::optional<SampledParts> parts = parts_to_judge(options, problem);
   if (parts) choose_parts(options, *parts);
   checked.trial = trial_of(options, problem, parts);
+  checked.trial->admit(answer, options.tensors, options.source());
   Progress progress(console);
   prepare(checked, options, progress);
   judge_given(checked, options, std::move(answer), {}, progress);
