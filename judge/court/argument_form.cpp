@@ -10,6 +10,7 @@
 #include "judge/court/sequence_faults.hpp"
 #include "kernels/arguments/calls.hpp"
 #include "kernels/arguments/rooms.hpp"
+#include "kernels/draws/drawn.hpp"
 #include "reference/core/error.hpp"
 
 namespace assay {
@@ -47,7 +48,7 @@ Answer folded_from_sequences(const KernelForm& form, const Problem& problem, con
   const auto run = [&](const Problem& own, std::uint64_t number) {
     Policy numbered = policy;
     if (number > 0) numbered.seed = RandomBits{policy.seed}.at(~number);
-    return form.run(own, numbered, tile);
+    return draw(form, own, numbered, tile);
   };
   auto fault = make_fault(*file);
   const BasicAnswer<double> whole = arguments::folded_answer<double>(

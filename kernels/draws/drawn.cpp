@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/arguments/rooms.hpp"
 #include "kernels/core/tensor_core.hpp"
 
 namespace assay {
@@ -10,14 +11,23 @@ namespace {
 
 std::atomic<DrawExecutor*> chosen = nullptr;
 
+bool is_in(const KernelForm& form, const KernelRoom* room) {
+  return room != nullptr && &form >= room->forms.data() && &form < room->forms.data() + room->forms.size();
+}
+
 /// Whether all that the form does is planned for a device.
 bool is_of_tile_programs(const KernelForm& form) {
-  return std::ranges::any_of(kernel_rooms(), [&](const KernelRoom* room) {
-    return &form >= room->forms.data() && &form < room->forms.data() + room->forms.size();
-  });
+  return is_with_arguments(form) ||
+         std::ranges::any_of(kernel_rooms(), [&](const KernelRoom* room) { return is_in(form, room); });
 }
 
 }  // namespace
+
+bool is_with_arguments(const KernelForm& form) {
+  return std::ranges::any_of(kernel_rooms(), [&](const KernelRoom* room) {
+    return is_in(form, tile::kernel_rooms::with_arguments(room->name));
+  });
+}
 
 void draw_with(DrawExecutor* executor) { chosen = executor; }
 

@@ -23,6 +23,9 @@ class DrawExecutor {
 /// outlives them.
 void draw_with(DrawExecutor* executor);
 
+/// Whether the form is one of those that take arguments (kernels/arguments/rooms.hpp).
+bool is_with_arguments(const KernelForm& form);
+
 /// How many draws of a form are to run at a time, on threads of the caller: more than one on another executor alone,
 /// for the CPU's shares the blocks of one draw among the cores.
 int draws_at_once(const KernelForm& form, const Problem& problem);

@@ -20,7 +20,10 @@ using language::device::address_of, language::device::DeviceFailure, language::d
     language::device::Stream;
 using tile::TileDevice;
 
-constexpr const char* tile_code = "kernels/draws/on_device.hpp";
+/// What the programs of a form are compiled from.
+const char* code_of(const KernelForm& form) {
+  return is_with_arguments(form) ? "kernels/frontends/on_device.hpp" : "kernels/draws/on_device.hpp";
+}
 
 /// Remembers which programs a draw asks for. Its memory is nobody's.
 class Listing final : public TileDevice {
@@ -63,8 +66,8 @@ class Shared {
 /// One draw on the GPU, which its thread has entered.
 class Draw final : public TileDevice {
  public:
-  Draw(const Gpu& gpu, Programs& programs, Shared& shared)
-      : gpu_(gpu), programs_(programs), shared_(shared), stream_(std::make_shared<Stream>(gpu)) {}
+  Draw(const Gpu& gpu, const KernelForm& form, Programs& programs, Shared& shared)
+      : gpu_(gpu), code_(code_of(form)), programs_(programs), shared_(shared), stream_(std::make_shared<Stream>(gpu)) {}
 
   Memory memory(std::size_t numbers) override {
     Memory all = language::device::memory_on(stream_, numbers);
@@ -84,7 +87,7 @@ class Draw final : public TileDevice {
   void launch(const std::string& line, const draws::TileLaunch& asked, const void* arguments,
               std::size_t bytes) override {
     if (asked.blocks == 0 && asked.elements == 0) return;
-    const Program program = programs_.find(tile_code, line, line, [] {});
+    const Program program = programs_.find(code_, line, line, [] {});
     if (program.run == nullptr) throw NotDrawn(program.why);
     if (program.start.arguments != bytes) throw std::logic_error("arguments of a draw are not the device's");
     constexpr std::size_t most_blocks = 4096;
@@ -104,6 +107,7 @@ class Draw final : public TileDevice {
 
  private:
   const Gpu& gpu_;
+  const char* code_;
   Programs& programs_;
   Shared& shared_;
   std::shared_ptr<Stream> stream_;
@@ -129,7 +133,7 @@ class TileDraws final : public DrawExecutor {
     try {
       prepare(form, problem, policy, tile);
       const Entered entered(gpu_);
-      Draw draw(gpu_, programs_, shared_);
+      Draw draw(gpu_, form, programs_, shared_);
       const tile::OnDevice here(draw);
       return form.run(problem, policy, tile);
     } catch (const DeviceFailure& failure) {
@@ -151,14 +155,14 @@ class TileDraws final : public DrawExecutor {
       const tile::OnDevice here(listing);
       form.run(problem, policy, tile);
     }
-    const std::vector<std::string> missing = programs_.missing(tile_code, listing.lines);
+    const std::vector<std::string> missing = programs_.missing(code_of(form), listing.lines);
     std::once_flag said;
     const auto says = [&] {
       std::call_once(said, [&] { news_.compiles(text(missing.size(), " tile programs of ", form.name)); });
     };
     words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
       const Entered entered(gpu_);
-      programs_.find(tile_code, missing[i], std::string(form.name), says);
+      programs_.find(code_of(form), missing[i], std::string(form.name), says);
     });
   }
 

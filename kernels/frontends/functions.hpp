@@ -1,12 +1,13 @@
 #pragma once
-// Functions of gates and norms, of one number. Those of the host are our own: libm differs between machines.
+// Functions of gates and norms, of one number. Those of the host, and of draws on a device, are our own: libm differs
+// between machines.
 #include <cmath>
 
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(ASSAY_DEVICE_CODE)
 TILE_FN float natural_exponential(float x) { return ::expf(x); }
 TILE_FN double natural_exponential(double x) { return ::exp(x); }
 TILE_FN float log_of_one_plus(float x) { return ::log1pf(x); }
@@ -15,17 +16,17 @@ TILE_FN float square_root(float x) { return ::sqrtf(x); }
 TILE_FN double square_root(double x) { return ::sqrt(x); }
 #else
 template <class T>
-T natural_exponential(T x) {
+TILE_FN T natural_exponential(T x) {
   return ex2(x * T(1.442695040888963407359924681001892137L));
 }
 /// For x >= 0: where 1 + x has lost bits of x, so has its logarithm, by the same factor.
 template <class T>
-T log_of_one_plus(T x) {
+TILE_FN T log_of_one_plus(T x) {
   const T sum = 1 + x, kept = sum - 1;
   return kept == 0 ? x : lg2(sum) * T(0.693147180559945309417232121458176568L) * (x / kept);
 }
 template <class T>
-T square_root(T x) {
+TILE_FN T square_root(T x) {
   return std::sqrt(x);
 }
 #endif

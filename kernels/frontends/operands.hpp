@@ -2,14 +2,16 @@
 // Quantised operands: numbers of a narrow grid times the scale of their block, before the tile program that multiplies
 // them.
 //   x^ = x s;   dx = dx^ s, ds = dx^ x, which the launch sums over blocks
+#include "kernels/core/functions.hpp"
+#if !defined(ASSAY_DEVICE_CODE)
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/faults.hpp"
-#include "kernels/core/functions.hpp"
 #include "reference/core/problem.hpp"
+#endif
 
 namespace assay::tile {
 
@@ -56,6 +58,7 @@ struct DequantizeGradients {
   }
 };
 
+#if !defined(ASSAY_DEVICE_CODE)
 inline constexpr SiteTable::Init operand_site_list[] = {{"codes", Role::output},
                                                         {"factor", Role::accumulator},
                                                         {"dequantised", Role::output},
@@ -154,5 +157,7 @@ Answer with_dequantized(const Device& device, const Problem& problem, F answer) 
   const DequantizedOperands<Tiles, Device> operands(device, problem);
   return operands.answer(answer(operands.dequantized()));
 }
+
+#endif
 
 }  // namespace assay::tile

@@ -11,9 +11,13 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "arguments/drawn_case.hpp"
+#include "files/problem_file.hpp"
+#include "judge/court/argument_form.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/draws/draw_numbers.hpp"
 #include "kernels/programs/scores.hpp"
@@ -161,6 +165,49 @@ TEST_F(TileDraws, EveryFormHasTheHostsBits) {
             << room->name << '/' << form.name << ' ' << name_of(policy.rounding) << ' ' << name_of(precision)
             << " tile " << tile << flags_of(setting.params);
       }
+  EXPECT_EQ(gpu.failures, std::vector<std::string>{});
+}
+
+/// A case of the room in that style; nothing where it does not take its arguments.
+std::optional<ProblemFile> with_arguments(const KernelRoom& room, const arguments::ArgumentStyle& style,
+                                          std::uint64_t seed) {
+  const CaseSpec spec{.mechanism = std::string(room.name),
+                      .shape = {1, 40, 2, 0, 16, 16, 0},
+                      .precision = Format::bf16,
+                      .seed = seed,
+                      .argument_style = std::string(style.name)};
+  try {
+    return read_problem(arguments::draw_case(spec, "0"), "case");
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+/// Every sequence of a case with arguments goes to the GPU, and so do its front and back ends.
+TEST_F(TileDraws, FormsWithArgumentsHaveTheHostsBits) {
+  TilesOnStub gpu;
+  ASSERT_NE(gpu.tiles, nullptr) << gpu.why;
+  constexpr Rounding roundings[] = {Rounding::jittered, Rounding::nearest_even};
+  std::uint64_t turn = hash_of(test_seed());
+  Share sampled(8);
+  while (sampled.goes_on())
+    for (const KernelRoom* room : kernel_rooms())
+      for (const arguments::ArgumentStyle& style : arguments::argument_styles()) {
+        const std::optional<ProblemFile> file = with_arguments(*room, style, ++turn % 1000);
+        const KernelRoom* const forms = file ? find_argument_forms(file->room->name) : nullptr;
+        if (forms == nullptr || !sampled.takes()) continue;
+        for (const KernelForm& form : forms->forms) {
+          if (!form.obstacle(file->problem).empty()) continue;
+          const Policy policy = drawing(form, Format::bf16, roundings[++turn % std::size(roundings)]);
+          const Answer here = form.run(file->problem, policy, 0);
+          draw_with(gpu.tiles.get());
+          const Answer there = form.run(file->problem, policy, 0);
+          draw_with(nullptr);
+          EXPECT_EQ(different(here.outputs, there.outputs) + different(here.gradients, there.gradients), "")
+              << room->name << '/' << form.name << ' ' << style.name;
+        }
+      }
+  EXPECT_FALSE(gpu.compiled.empty());
   EXPECT_EQ(gpu.failures, std::vector<std::string>{});
 }
 

@@ -183,8 +183,8 @@ std::string digest_of_device_code(const std::string& row) {
   const std::string room = row.substr(0, row.find('/'));
   const KernelRoom* const kernels = find_kernels(kernel_rooms(), room);
   if (kernels == nullptr && room != "slabs") return "";
-  // All that is compiled, without the rooms of other families.
-  std::set<std::string_view> others;
+  // All that is compiled, without the rooms of other families and what comes before and after recurrences.
+  std::set<std::string_view> others{"frontends"};
   for (const KernelRoom* other : kernel_rooms())
     if (kernels == nullptr || other->folder != kernels->folder) others.insert(other->folder);
   Sha256 all;
