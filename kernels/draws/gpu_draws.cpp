@@ -21,8 +21,10 @@ using language::device::address_of, language::device::DeviceFailure, language::d
 using tile::TileDevice;
 
 /// What the programs of a form are compiled from.
-const char* code_of(const KernelForm& form) {
-  return is_with_arguments(form) ? "kernels/frontends/on_device.hpp" : "kernels/draws/on_device.hpp";
+std::string code_of(const KernelForm& form) {
+  std::string code = "#include \"kernels/draws/on_device.hpp\"\n";
+  if (is_with_arguments(form)) code += "#include \"kernels/frontends/on_device.hpp\"\n";
+  return code;
 }
 
 /// Remembers which programs a draw asks for. Its memory is nobody's.
@@ -107,7 +109,7 @@ class Draw final : public TileDevice {
 
  private:
   const Gpu& gpu_;
-  const char* code_;
+  std::string code_;
   Programs& programs_;
   Shared& shared_;
   std::shared_ptr<Stream> stream_;

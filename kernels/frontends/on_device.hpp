@@ -1,7 +1,5 @@
 #pragma once
-// The text that a device's compiler is given for draws of forms with arguments: that of all others, and front and back
-// ends.
-#include "kernels/draws/on_device.hpp"
+// What follows kernels/draws/on_device.hpp in the text of draws of forms with arguments: front and back ends.
 #if defined(__CUDACC__)
 namespace std {
 inline double sqrt(double x) { return ::sqrt(x); }

@@ -31,23 +31,21 @@ const Files& files() {
   return all;
 }
 
-std::string text_of(const std::string& header, const std::string& line) {
-  return "#include \"" + header + "\"\n" + line + "\n";
-}
+std::string text_of(const std::string& code, const std::string& line) { return code + line + '\n'; }
 
 }  // namespace
 
-std::vector<std::string> Programs::missing(const std::string& header, const std::set<std::string>& lines) {
+std::vector<std::string> Programs::missing(const std::string& code, const std::set<std::string>& lines) {
   const std::lock_guard lock(guard_);
   std::vector<std::string> all;
   for (const std::string& line : lines)
-    if (!known_.contains(text_of(header, line))) all.push_back(line);
+    if (!known_.contains(text_of(code, line))) all.push_back(line);
   return all;
 }
 
-Program Programs::find(const std::string& header, const std::string& line, const std::string& what,
+Program Programs::find(const std::string& code, const std::string& line, const std::string& what,
                        const std::function<void()>& says) {
-  const std::string text = text_of(header, line);
+  const std::string text = text_of(code, line);
   {
     const std::lock_guard lock(guard_);
     if (const auto it = known_.find(text); it != known_.end()) return it->second;

@@ -1,6 +1,6 @@
 #pragma once
-// Code of the binary's own that a GPU's compiler makes at first use: a header which it carries (files/embedded.hpp),
-// and a line after it that says what of it.
+// Code of the binary's own that a GPU's compiler makes at first use: headers which it carries (files/embedded.hpp), and
+// a line after them that says what of them.
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -32,10 +32,10 @@ class Programs {
   Programs(const Gpu& gpu, KeptTexts kept, std::function<void(const std::string& what, const std::string& why)> refuses)
       : gpu_(gpu), kept_(std::move(kept)), refuses_(std::move(refuses)) {}
 
-  /// Of these lines, those that have no program yet.
-  std::vector<std::string> missing(const std::string& header, const std::set<std::string>& lines);
+  /// Of these lines, those that have no program yet. `code`: what includes the headers.
+  std::vector<std::string> missing(const std::string& code, const std::set<std::string>& lines);
   /// Says so before it compiles; `what` it is, for who is told. By a thread that has entered the GPU.
-  Program find(const std::string& header, const std::string& line, const std::string& what,
+  Program find(const std::string& code, const std::string& line, const std::string& what,
                const std::function<void()>& says);
 
  private:

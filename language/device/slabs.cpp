@@ -30,8 +30,8 @@ struct SlabsOnGpu::Parts {
   Program program(int words) {
     const std::lock_guard lock(compiling);  // others want the same
     const std::string what = text("truth in ", words, " words");
-    return programs.find("oracles/multiword/blocks/on_device.hpp", text("ASSAY_SLABS(", words, ')'), what,
-                         [&] { news.compiles(what); });
+    return programs.find("#include \"oracles/multiword/blocks/on_device.hpp\"\n", text("ASSAY_SLABS(", words, ')'),
+                         what, [&] { news.compiles(what); });
   }
   void fail(const std::string& why) {
     if (!has_failed.exchange(true)) news.fails(why);

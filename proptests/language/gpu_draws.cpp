@@ -258,10 +258,10 @@ TEST_F(TileDraws, WhatIsRefusedIsSaid) {
   std::vector<std::string> refused;
   device::Programs programs(gpu, stub.keeps(),
                             [&](const std::string& what, const std::string&) { refused.push_back(what); });
-  const std::string header = "kernels/draws/on_device.hpp", line = "ASSAY_EACH(assay::draws::Nothing)";
-  for (int time = 0; time < 2; ++time) EXPECT_FALSE(programs.find(header, line, "nothing", [] {}).why.empty());
+  const std::string code = "#include \"kernels/draws/on_device.hpp\"\n", line = "ASSAY_EACH(assay::draws::Nothing)";
+  for (int time = 0; time < 2; ++time) EXPECT_FALSE(programs.find(code, line, "nothing", [] {}).why.empty());
   EXPECT_EQ(refused, std::vector<std::string>{"nothing"});
-  EXPECT_TRUE(programs.missing(header, {line}).empty());
+  EXPECT_TRUE(programs.missing(code, {line}).empty());
 }
 
 /// Outputs alone, and gradients; a head whose slabs are of several blocks.
