@@ -154,6 +154,13 @@ std::optional<BasicAnswer<Enclosed>> ListedRoom::in_words(const Problem& problem
   return result;
 }
 
+std::optional<Answer> ListedRoom::shapes(const Problem& problem) const {
+  admit(problem);
+  Answer result = language::shapes(program_of(problem), problem);
+  leave_out_absent(*this, problem, result.gradients);
+  return result;
+}
+
 Answer ListedRoom::emulated(const Problem& problem) const {
   admit(problem);
   Answer result = language::emulated(program_of(problem), problem);

@@ -24,6 +24,7 @@ class ListedRoom : public Room {
   std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const final;
   std::optional<BasicAnswer<Enclosed>> in_words(const Problem& problem, const WordEffort& effort) const final;
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const final;
+  std::optional<Answer> shapes(const Problem& problem) const final;
   Answer emulated(const Problem& problem) const override;
   std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override;
   std::unique_ptr<Trajectory> trajectory(Tier tier) const final;

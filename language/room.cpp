@@ -228,6 +228,7 @@ class ProgramRoom final : public Room {
   BasicArrays<HiLo> slopes(const Problem& problem, const Arrays& tangent) const override {
     return language::slopes(mechanism_, problem, tangent);
   }
+  std::optional<Answer> shapes(const Problem& problem) const override { return language::shapes(mechanism_, problem); }
   Answer emulated(const Problem& problem) const override {
     if (PerturbedArithmetic* draw = PerturbedArithmetic::current()) draw->round_every_operation();
     return language::emulated(mechanism_, problem);

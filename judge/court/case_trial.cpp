@@ -122,6 +122,11 @@ bool is_in_domain(const ProblemFile& file) {
   return true;
 }
 
+/// With what the oracle's own answers say of it.
+void erase_pair(Safetensors& answer, const std::string& tensor) {
+  for (const char* part : {"", ".lo", ".bound"}) answer.tensors.erase(tensor + part);
+}
+
 void require_names(const std::vector<std::string>& names, const Named<std::vector<int>>& answered) {
   std::vector<std::string> known;
   for (const auto& [name, shape] : answered) known.push_back(name);
@@ -253,22 +258,20 @@ bool CaseTrial::is_admitted(const std::vector<std::string>& tensors) {
 }
 
 void CaseTrial::admit(Safetensors& answer, const std::vector<std::string>& tensors, const std::string& source) {
-  const HeadGroups groups = head_groups(*file_.room, file_.problem);
-  if (file_.refusal || file_.parts || file_.has_arguments() || !groups.known || !is_whole(file_)) return;
-  Named<BasicArray<HiLo>> part;
+  if (file_.refusal || file_.parts || !is_whole(file_)) return;
+  std::optional<Answer> shapes;
   try {
-    part = named(file_.room->values(groups_of(*file_.room, file_.problem, groups, 0, 1), Tier::fp64));
-  } catch (const InputError&) {
-    return;  // the oracle decides
+    shapes = file_.room->shapes(file_.problem);
+  } catch (const InputError&) {  // the oracle says it
   }
+  if (!shapes) return;
   choose_form();
   Named<std::vector<int>> answered;
-  for (auto& [name, array] : part) {
-    if (!array.shape.empty()) array.shape[0] *= groups.shared;
-    answered.emplace_back(name, array.shape);
-    if (judges_gradients() || !name.starts_with("d_")) continue;
-    for (const char* of : {"", ".lo", ".bound"}) answer.tensors.erase(name + of);
-    answered.pop_back();
+  for (const auto& [name, array] : named(*std::move(shapes))) {
+    if (judges_gradients() || !name.starts_with("d_"))
+      answered.emplace_back(name, array.shape);
+    else
+      erase_pair(answer, name);
   }
   require_names(tensors, answered);
   require_outputs(answer, file_, answered, tensors, source);
@@ -294,8 +297,7 @@ void CaseTrial::require_tensors(const std::vector<std::string>& names) const { r
 
 GivenAnswer CaseTrial::read(Safetensors answer, const std::vector<std::string>& tensors,
                             const std::string& source) const {
-  for (const NotJudged& one : without_gradients_)
-    for (const char* part : {"", ".lo", ".bound"}) answer.tensors.erase(one.tensor + part);
+  for (const NotJudged& one : without_gradients_) erase_pair(answer, one.tensor);
   GivenAnswer given = read_outputs(std::move(answer), file_, oracle_.shapes(), tensors, source);
   given.not_judged.insert(given.not_judged.end(), without_gradients_.begin(), without_gradients_.end());
   return given;

@@ -72,8 +72,8 @@ class CaseTrial {
   /// Throws InputError if there are no such tensors.
   void require_tensors(const std::vector<std::string>& names) const;
 
-  /// Before the oracle is asked: throws as read() does where an answer has not what the case asks for. Of cases whose
-  /// heads stand alone, by the answer of the first ones in doubles.
+  /// Before the oracle is asked: throws as read() and require_tensors() do where an answer has not what the case asks
+  /// for, if its room knows the shapes of answers.
   void admit(Safetensors& answer, const std::vector<std::string>& tensors, const std::string& source);
   /// The tensors of an answer that are named, or all if none is; `source` names it in messages.
   GivenAnswer read(Safetensors answer, const std::vector<std::string>& tensors, const std::string& source) const;

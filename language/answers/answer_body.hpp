@@ -67,34 +67,13 @@ std::vector<Value<S>> Posed<X>::values(std::span<const int> heads, bool cotangen
 
 namespace detail {
 
-inline std::vector<int> lengths_of(const Strides& s) { return {s.length.begin(), s.length.begin() + s.rank}; }
-
-/// A tensor of an answer: its name, and how its blocks follow the heads.
-struct Place {
-  std::string name;
-  int blocks = 0, block = 0;
-  bool first = true;  ///< of the heads of that block
-};
-template <class X>
-Place place_of(const Posed<X>& posed, std::size_t result, int head) {
-  const Program& program = posed.mechanism().program;
-  if (result < program.outputs.size())
-    return {program.outputs[result], posed.head_axis() ? posed.heads() : 0, posed.head_axis() ? head : 0, true};
-  std::size_t wanted = result - program.outputs.size(), i = 0;
-  for (;; ++i)
-    if (program.inputs[i].gradient && wanted-- == 0) break;
-  const int block = posed.block_of(i, head);
-  return {program.inputs[i].name, posed.blocks_of(i), block, head == 0 || posed.block_of(i, head - 1) != block};
-}
-
 /// Adds one head's numbers, `number`(i) of them, to the array's block; those of its first head are taken as they are.
 template <class N, class F, class A>
 void add_head(BasicArrays<N>& to, const Place& place, const Strides& shape, F&& number, A&& sum) {
   const auto [entry, fresh] = to.try_emplace(place.name);
   BasicArray<N>& array = entry->second;
   if (fresh) {
-    array.shape = lengths_of(shape);
-    if (place.blocks > 0) array.shape.insert(array.shape.begin(), place.blocks);
+    array.shape = place.shape(shape);
     array.data.assign(array.count(), N());
   }
   const std::size_t n = shape.count(), first = n * static_cast<std::size_t>(place.block);
@@ -211,7 +190,7 @@ inline BasicAnswer<Emulated> put_together(const Posed<double>& posed, bool gradi
     if (follows) {
       BasicArray<Emulated>& array =
           (r < posed.mechanism().program.outputs.size() ? answer.outputs : answer.gradients)[place.name];
-      array.shape = lengths_of(shape), array.shape.insert(array.shape.begin(), place.blocks);
+      array.shape = place.shape(shape);
       array.data = std::move(drawn[r]);
     }
     for (std::size_t head = 0; head < heads; ++head) {

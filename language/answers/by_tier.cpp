@@ -78,6 +78,20 @@ BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tie
       tier, [&]<class S>(const S&) { return assay::detail::pairs_of(answer<S>(posed, posed.has_cotangents())); });
 }
 
+Answer shapes(const Mechanism& mechanism, const Problem& problem) {
+  const Posed<double> posed(mechanism, problem);
+  const Program& program = mechanism.asked(posed.has_cotangents());
+  Answer answer;
+  for (std::size_t r = 0; r < program.outputs.size(); ++r) {
+    const Type& type = program.body->result_type(r);
+    if (type.kind != Kind::real) continue;
+    const detail::Place place = detail::place_of(posed, r, 0);
+    const bool is_output = r < mechanism.program.outputs.size();
+    (is_output ? answer.outputs : answer.gradients)[place.name].shape = place.shape(shape_of(type, posed.sizes()));
+  }
+  return answer;
+}
+
 Answer emulated(const Mechanism& mechanism, const Problem& problem) {
   const Posed<double> posed(mechanism, problem);
   return assay::detail::doubles_of(answer<Emulated>(posed, posed.has_cotangents()));

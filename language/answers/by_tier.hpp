@@ -12,6 +12,7 @@ BasicAnswer<HiLo> values(const Mechanism& mechanism, const Problem& problem, Tie
 std::optional<BasicAnswer<Enclosed>> enclosed(const Mechanism& mechanism, const Problem& problem);
 std::optional<BasicAnswer<Enclosed>> in_words(const Mechanism& mechanism, const Problem& problem,
                                               const WordEffort& effort);
+Answer shapes(const Mechanism& mechanism, const Problem& problem);
 Answer emulated(const Mechanism& mechanism, const Problem& problem);
 Arrays term_sizes(const Mechanism& mechanism, const Problem& problem, const HeldIn& numbers, int threads);
 BasicArrays<HiLo> slopes(const Mechanism& mechanism, const Problem& problem, const Arrays& tangent);

@@ -87,4 +87,34 @@ class Posed {
   bool head_axis_ = false;
 };
 
+namespace detail {
+
+inline std::vector<int> lengths_of(const Strides& s) { return {s.length.begin(), s.length.begin() + s.rank}; }
+
+/// A tensor of an answer: its name, and how its blocks follow the heads.
+struct Place {
+  std::string name;
+  int blocks = 0, block = 0;
+  bool first = true;  ///< of the heads of that block
+
+  /// Of the tensor, from a head's.
+  std::vector<int> shape(const Strides& of_head) const {
+    std::vector<int> lengths = lengths_of(of_head);
+    if (blocks > 0) lengths.insert(lengths.begin(), blocks);
+    return lengths;
+  }
+};
+template <class X>
+Place place_of(const Posed<X>& posed, std::size_t result, int head) {
+  const Program& program = posed.mechanism().program;
+  if (result < program.outputs.size())
+    return {program.outputs[result], posed.head_axis() ? posed.heads() : 0, posed.head_axis() ? head : 0, true};
+  std::size_t wanted = result - program.outputs.size(), i = 0;
+  for (;; ++i)
+    if (program.inputs[i].gradient && wanted-- == 0) break;
+  const int block = posed.block_of(i, head);
+  return {program.inputs[i].name, posed.blocks_of(i), block, head == 0 || posed.block_of(i, head - 1) != block};
+}
+
+}  // namespace detail
 }  // namespace assay::language

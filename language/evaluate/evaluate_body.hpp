@@ -97,9 +97,7 @@ class Interpreter {
         values[v] = value_at(node, static_cast<int>(v), operands, masks, seen);
         mine_ = others;
         if constexpr (std::is_same_v<S, Sized>)
-          if (V& scores = values[static_cast<std::size_t>(node.args.empty() ? 0 : node.args[0])];
-              node.op == Op::softmax && is_there(scores))
-            scores = up_to_a_constant(scores, *operands[1]);
+          if (node.op == Op::softmax) up_to_a_constant(values[static_cast<std::size_t>(node.args[0])], *operands[1]);
         if (culprit_ != nullptr && node.op != Op::scan) look_for_culprit(node, operands, values[v]);
       }
       for (const int a : node.args)
@@ -964,7 +962,10 @@ class Interpreter {
 
   /// Scores whose weights are known. Kernels go on with the logarithms of the weights, since gradients of scores add up
   /// to zero: a score that is exactly zero is as large there as what all scores of its row are less.
-  V up_to_a_constant(const V& s, const V& seen) {
+  void up_to_a_constant(V& s, const V& seen) {
+    bool any = false;
+    if (s.reals) walk<1>({&s.layout}, [&](std::size_t, const auto& at) { any = any || s.real(at[0]).nothing(); });
+    if (!any) return;
     const int last = s.layout.rank - 1;
     const Strides rest = s.layout.without(last);
     const std::ptrdiff_t step = s.layout.step[Strides::at(last)];
@@ -979,7 +980,7 @@ class Interpreter {
         out.push_back(score.nothing() && std::isfinite(constant.size) ? constant : score);
       }
     });
-    return V::of(s.layout, std::move(out));
+    s = V::of(s.layout, std::move(out));
   }
 
   /// Reduces the visible scores of one row; `open`: some of it is undefined, and so is all.

@@ -97,6 +97,8 @@ class Room {
   virtual Decimals decimals(const BasicProblem<std::string>& problem, const DecimalOptions& options) const = 0;
   /// Outputs and gradients for judging kernels, all heads; gradients only if the problem has cotangents.
   virtual BasicAnswer<HiLo> values(const Problem& problem, Tier tier) const = 0;
+  /// Names and shapes of these, without numbers; nothing where they are not known before the numbers.
+  virtual std::optional<Answer> shapes(const Problem& /*problem*/) const { return std::nullopt; }
   /// As above with a proven bound, about 2^-104 of the value or less; nothing where no enclosure could decide a
   /// comparison (two equal numbers compared) within the precision allowed.
   virtual std::optional<BasicAnswer<Enclosed>> enclosed(const Problem& problem) const = 0;

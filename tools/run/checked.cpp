@@ -38,7 +38,7 @@ Safetensors answer_in(const std::string& path) {
 using Shapes = std::vector<std::pair<std::string, std::vector<int>>>;
 
 /// The tensors that the case has an answer of, as a file has them: all that the oracle knows, or, of a case of which
-/// some parts will be judged, what the reference answers to one in doubles.
+/// some parts will be judged, what the room answers to one.
 Shapes shapes_of_answer(const CaseTrial& trial) {
   const ProblemFile& file = trial.file();
   Shapes shapes;
@@ -47,13 +47,17 @@ Shapes shapes_of_answer(const CaseTrial& trial) {
       if (!truth.value.empty()) shapes.emplace_back(name, file.shape_in_file(name, truth.shape));
     return shapes;
   }
-  const auto answer = file.room->values(file.problem, Tier::fp64);
-  const auto add = [&](const std::string& name, const std::vector<int>& shape) {
-    const FileLayout layout = FileLayout::of_problem(answer_field(*file.room, name), shape, file.batch);
-    if (std::ranges::find(shape, 0) == shape.end()) shapes.emplace_back(name, file.parts->whole_shape(layout));
+  const auto add = [&](auto answer) {
+    for (const auto& [name, array] : named(std::move(answer))) {
+      const FileLayout layout = FileLayout::of_problem(answer_field(*file.room, name), array.shape, file.batch);
+      if (std::ranges::find(array.shape, 0) == array.shape.end())
+        shapes.emplace_back(name, file.parts->whole_shape(layout));
+    }
   };
-  for (const auto& [name, array] : answer.outputs) add(name, array.shape);
-  for (const auto& [name, array] : answer.gradients) add("d_" + name, array.shape);
+  if (std::optional<Answer> known = file.room->shapes(file.problem))
+    add(*std::move(known));
+  else
+    add(file.room->values(file.problem, Tier::fp64));
   return shapes;
 }
 
