@@ -3,11 +3,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# Where NVIDIA's packages put nvcc. It is used where there is a GPU, and by `make cuda`.
+# Where NVIDIA's packages put nvcc, for `make cuda`.
 export PATH := $(PATH):/usr/local/cuda/bin
 
 JOBS ?= $(shell nproc)
-# More options for CMake, as in: make test CMAKE_ARGS=-DASSAY_CUDA=OFF
+# More options for CMake, as in: make test CMAKE_ARGS=-DASSAY_BATCHES=OFF
 CMAKE_ARGS ?=
 # What properties draw: another commit tries other cases, the same one the same. make test ASSAY_SEED=4d0a015 tries those again.
 export ASSAY_SEED ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo 0)
@@ -55,7 +55,7 @@ clang: setup-test ## build with clang++ in build-clang, run all tests
 	@$(call test-preset,clang)
 
 .PHONY: cuda
-cuda: setup ## build with nvcc in build-cuda, run all tests
+cuda: setup ## build in build-cuda with what is tested by nvcc (conversions, a plugin), run all tests
 	@$(call build-preset,cuda)
 	@$(call test-preset,cuda)
 

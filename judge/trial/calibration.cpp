@@ -60,7 +60,7 @@ std::vector<HealthyVariant> healthy_variants(std::string_view room, const Kernel
   for (int tile = 0; tile < static_cast<int>(form.tiles.size()); ++tile)
     by_itself(tile_name(tile), {&form, tile, plain});
   for (const int products : {1, 4, 16})
-    if (products != Policy::products_per_rounding(precision))
+    if (products != products_per_rounding(precision))
       by_itself(text("sums of ", products), {&form, 0, sums_of(precision, products)});
 
   const Contract wide = contract_of(precision, "operands not rounded", {{"operands", Format::exact}});

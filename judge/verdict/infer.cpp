@@ -77,7 +77,7 @@ Contract with(Contract contract, const Candidate& candidate) {
   contract.rules.push_back(candidate.rule);
   if (candidate.cut) contract.towards_zero.push_back(candidate.rule.site);
   if (candidate.rule.format == Format::tf32) {  // by tensor cores, which add up in blocks
-    contract.products = Policy::products_per_rounding(Format::tf32);
+    contract.products = products_per_rounding(Format::tf32);
     contract.accumulation.assign(std::begin(all_accumulations), std::end(all_accumulations));
   }
   return contract;

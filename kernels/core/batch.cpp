@@ -2,6 +2,7 @@
 
 #include "kernels/core/pack.hpp"
 #include "reference/core/error.hpp"
+#include "reference/core/inputs.hpp"
 
 namespace assay {
 namespace pack {
@@ -56,6 +57,13 @@ std::vector<Answer> run_batch(std::span<const Problem> problems,
 }
 
 }  // namespace pack
+
+std::string kind_of(const Problem& problem) {
+  std::string kind = flags_of(problem.params);
+  for (const Arrays* arrays : {&problem.inputs, &problem.cotangents})
+    for (const auto& [name, array] : *arrays) kind += text(' ', name, array.shape.empty() ? 0 : array.shape.back());
+  return kind;
+}
 
 std::vector<Answer> run_packed(const KernelForm& form, std::span<const Problem> problems, const Policy& policy,
                                int tile) {

@@ -22,6 +22,9 @@ std::vector<Answer> run_batch(std::span<const Problem> problems,
 
 }  // namespace pack
 
+/// What decides which programs a form launches: a problem's options, tensors and channels.
+std::string kind_of(const Problem& problem);
+
 /// The answers to the problems of a batch, each the bits of form.run on that problem alone. The policy counts nothing.
 std::vector<Answer> run_packed(const KernelForm& form, std::span<const Problem> problems, const Policy& policy,
                                int tile);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/core/products.hpp"
 #include "kernels/core/tile.hpp"
 #include "reference/core/rounding.hpp"
 
@@ -66,21 +67,6 @@ struct Policy {
   }
   /// No site rounds.
   static Policy exact(const tile::SiteTable& sites) { return of(sites, Format::exact); }
-
-  static constexpr int products_per_rounding(Format precision) {
-    switch (precision) {
-      case Format::bf16:
-      case Format::fp16:
-        return 16;
-      case Format::tf32:
-        return 8;
-      case Format::e4m3:
-      case Format::e5m2:
-        return 32;
-      default:
-        return 1;
-    }
-  }
 };
 
 }  // namespace assay

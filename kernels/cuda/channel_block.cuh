@@ -7,6 +7,7 @@
 
 namespace assay::tile {
 
+#if defined(__CUDACC__)
 template <class P_, int Warps_>
 struct ChannelBlock : MmaBlock<P_, Warps_> {
   using P = P_;
@@ -219,5 +220,9 @@ TILE_FN void value_end_gates(ChannelBlock<P, Warps>&, Sum, St, Dst& dg, const Ro
     }
   });
 }
+#else
+template <class P, int Warps>
+struct ChannelBlock : MmaBlock<P, Warps> {};
+#endif
 
 }  // namespace assay::tile

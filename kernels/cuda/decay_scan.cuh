@@ -4,6 +4,7 @@
 
 namespace assay::tile {
 
+#if defined(__CUDACC__)
 /// A row's values to scratch memory, from `first` on.
 template <class P, int W, class T, int MT>
 TILE_FN void gather(MmaBlock<P, W>& b, const RowRegisters<T, MT>& z, int first) {
@@ -85,5 +86,6 @@ TILE_FN auto decay_scan_adjoint(MmaBlock<P, W>& b, St st, const RowRegisters<T, 
   b.sync();
   return o;
 }
+#endif
 
 }  // namespace assay::tile

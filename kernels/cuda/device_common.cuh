@@ -1,89 +1,15 @@
 #pragma once
-// Pieces shared by the device executors: element types, register tiles in the m16n8 accumulator layout, the swizzled
-// shared tile, and everything an executor does in registers.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-
-#include <cstdint>
-#include <type_traits>
-
+// Pieces shared by the device executors: register tiles in the m16n8 accumulator layout, the swizzled shared tile, and
+// everything an executor does in registers.
 #include "kernels/core/same_bits.hpp"
+#include "kernels/cuda/numbers.cuh"
 
 namespace assay::tile {
 
-template <Format F>
-struct ElementOf {};
-template <>
-struct ElementOf<Format::bf16> {
-  using type = __nv_bfloat16;
-};
-template <>
-struct ElementOf<Format::fp16> {
-  using type = __half;
-};
-template <>
-struct ElementOf<Format::e4m3> {
-  using type = __nv_fp8_e4m3;
-};
-template <>
-struct ElementOf<Format::tf32> {
-  using type = float;
-};
-template <>
-struct ElementOf<Format::fp32> {
-  using type = float;
-};
-template <>
-struct ElementOf<Format::fp64> {
-  using type = double;
-};
-template <Format F>
-using Element = typename ElementOf<F>::type;
-
-/// The format that policy P gives a site: an unknown site does not compile.
-template <class P, FixedString S>
-inline constexpr Format format_of = P::table.at(S.view());
 template <class P, class St>
 inline constexpr Format format_at = P::table.at(St::name());
 
 TILE_FN std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
-
-template <Format F, class T>
-TILE_FN T round_as(T x);
-
-/// Two values in a 16-bit format, the first in the low half; e4m3 is carried in fp16, which holds its numbers.
-template <Format F>
-TILE_FN std::uint32_t pack2(float low, float high) {
-  if constexpr (F == Format::e4m3) return pack2<Format::fp16>(round_as<F>(low), round_as<F>(high));
-  std::uint32_t r;
-  if constexpr (F == Format::bf16)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-TILE_FN std::uint32_t to_tf32(float x) {
-  std::uint32_t r;
-  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
-  return r;
-}
-/// x on the grid of format F, still as a T.
-template <Format F, class T>
-TILE_FN T round_as(T x) {
-  if constexpr (F == Format::bf16)
-    return T(__bfloat162float(__float2bfloat16_rn(float(x))));
-  else if constexpr (F == Format::fp16)
-    return T(__half2float(__float2half_rn(float(x))));
-  else if constexpr (F == Format::e4m3)
-    return T(float(__nv_fp8_e4m3(float(x))));  // to nearest even, and what is too large becomes the largest number
-  else if constexpr (F == Format::tf32)
-    return T(__uint_as_float(to_tf32(float(x))));
-  else if constexpr (F == Format::fp32)
-    return T(float(x));
-  else
-    return x;
-}
 
 /// Shared tile: panels of 128-byte lines, 16-byte chunks XORed with the line's index, free of bank conflicts for
 /// ldmatrix. A line holds one row of a panel (the same bytes as the 128-byte swizzle of TMA and wgmma) or, where the
@@ -234,20 +160,9 @@ struct RegisterOps {
   using Real = typename P::Real;
   Lane w;
 
-  // `head_rows`: from a head's first row to the next head's. In a pack other sequences' rows lie in between.
-  struct RowIn {
-    const void* p;
-    int rows, head_rows;
-    bool logs = true;  ///< of decays: logs of them, not the decays themselves
-  };
-  struct RowOut {
-    void* p;
-    int rows, head_rows;
-  };
-  struct Out {
-    void* p;
-    int rows, cols, head_rows;
-  };
+  using RowIn = RowsIn;
+  using RowOut = RowsOut;
+  using Out = MatrixOut;
 
   /// The healthy value: faults exist in test builds of the CPU executor only.
   template <class St, class A>

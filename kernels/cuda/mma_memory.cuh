@@ -15,10 +15,7 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
 
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
-  struct In {
-    const void* p;
-    int rows, cols, head_rows;  ///< as of Out
-  };
+  using In = MatrixIn;
 
   static constexpr int scratch_elements = 128;
   static constexpr int scratch_bytes = scratch_elements * sizeof(Real);

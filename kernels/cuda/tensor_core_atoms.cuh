@@ -28,9 +28,7 @@ requires(F == Format::bf16 || F == Format::fp16) struct Atom<F> {
 // Hopper's mma.sync has no product of 8-bit numbers; e4m3 is a subset of fp16, so these are the same products.
 template <>
 struct Atom<Format::e4m3> : Atom<Format::fp16> {
-  static TILE_FN Register pair(__nv_fp8_e4m3 low, __nv_fp8_e4m3 high) {
-    return pack2<Format::fp16>(float(low), float(high));
-  }
+  static TILE_FN Register pair(E4m3 low, E4m3 high) { return pack2<Format::fp16>(float(low), float(high)); }
 };
 // k is dealt to threads in adjacent pairs (slots t and t + 4 hold k = 2t and 2t + 1) in both factors, so that an
 // accumulator is a left operand as it stands.

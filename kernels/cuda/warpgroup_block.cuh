@@ -3,13 +3,12 @@
 // by wgmma, and barriers in shared memory hand tiles over. The body of a tile program is instantiated twice: for the
 // producer every computation is a no-op, for the consumers every load is. So control flow around loads must not depend
 // on what was computed.
-#include <cuda.h>
-
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace assay::tile {
 
+#if defined(__CUDACC__)
 // ---- barriers --------------------------------------------------------------------------
 
 TILE_FN void barrier_init(std::uint64_t& b, int arrivals) {
@@ -47,7 +46,7 @@ struct WarpgroupBlock {
   static constexpr int Groups = Groups_, threads = 128 * (Groups + 1);
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
-  using In = CUtensorMap;
+  using In = TensorMap;
   using Out = typename RegisterOps<P, 4 * Groups>::Out;
   using RowIn = typename RegisterOps<P, 4 * Groups>::RowIn;
   using RowOut = typename RegisterOps<P, 4 * Groups>::RowOut;
@@ -78,7 +77,7 @@ struct WarpgroupProducer {
 
   /// Elements beyond the array read as zero.
   template <class Tl>
-  TILE_FN void load(Tl& t, const CUtensorMap& map, int head, int row0, int col0 = 0) {
+  TILE_FN void load(Tl& t, const TensorMap& map, int head, int row0, int col0 = 0) {
     barrier_expect(*filling, sizeof(t.raw));
 #pragma unroll
     for (int p = 0; p < int(sizeof(t.raw)) / Tl::panel_bytes; ++p)
@@ -175,7 +174,7 @@ struct WarpgroupConsumer : RegisterOps<P_, 4 * Groups> {
   }
 
   template <class Tl>
-  TILE_FN void load(Tl&, const CUtensorMap&, int, int, int = 0) {}
+  TILE_FN void load(Tl&, const TensorMap&, int, int, int = 0) {}
   TILE_FN void sync() { asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory"); }
 
   template <int ST, class Pr, class Co>
@@ -347,34 +346,6 @@ struct WarpgroupConsumer : RegisterOps<P_, 4 * Groups> {
 
 // ---- launch ----------------------------------------------------------------------------
 
-/// A tensor map of `array` whose boxes are the tile's panels. In a pack it begins at the sequence's first row and ends
-/// at its last: what a box holds of its neighbour's rows is filled with zeros.
-template <class Tl>
-CUtensorMap tensor_map(const DeviceArray& array) {
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                              const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-  static const Encode encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    cuda_check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
-    return reinterpret_cast<Encode>(entry);
-  }();
-  static_assert(Tl::element_bytes == 2 && Tl::rows_of_line == 1);
-  if (array.count() == 0) return {};  // nothing is loaded of it
-  const auto cols = static_cast<cuuint64_t>(array.cols()), rows = static_cast<cuuint64_t>(array.rows()),
-             heads = static_cast<cuuint64_t>(array.heads()), head_rows = static_cast<cuuint64_t>(array.head_rows());
-  const cuuint64_t extents[] = {cols, rows, heads}, strides[] = {cols * 2, head_rows * cols * 2};
-  const cuuint32_t box[] = {64, Tl::rows, 1}, unit[] = {1, 1, 1};
-  CUtensorMap map;
-  const CUresult status =
-      encode(&map, Tl::format == Format::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
-             array.data(), extents, strides, box, unit, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) throw DeviceError("cuTensorMapEncodeTiled: error " + std::to_string(status));
-  return map;
-}
-
 /// Registers of a consumer thread: the register file less 24 for each producer thread, in steps of 8.
 template <int Groups>
 inline constexpr int consumer_registers = Groups == 1   ? 240
@@ -406,14 +377,6 @@ TILE_FN void run_on_warpgroups(unsigned char* memory, const typename Kernel::Arg
   }
 }
 
-template <class Kernel, class Block, class Grid>
-__global__ void __launch_bounds__(Block::threads, 1)
-    warpgroup_kernel(const __grid_constant__ typename Kernel::Args args, const Grid grid) {
-  extern __shared__ __align__(1024) unsigned char memory[];
-  int head, x;
-  grid.get(blockIdx.x, head, x);
-  run_on_warpgroups<Kernel, Block>(memory, args, head, x);
-}
 /// Tensor maps that the host has written to global memory are seen by the loads that this thread issues from here on.
 template <class Args>
 TILE_FN void acquire_tensor_maps(const Args& args) {
@@ -422,39 +385,31 @@ TILE_FN void acquire_tensor_maps(const Args& args) {
                      reinterpret_cast<const unsigned char*>(&args) + offset)
                  : "memory");
 }
-template <class Kernel, class Block, class Grid>
-__global__ void __launch_bounds__(Block::threads, 1)
-    packed_warpgroup_kernel(const PackedSequence<typename Kernel::Args, Grid>* sequences, int count) {
-  extern __shared__ __align__(1024) unsigned char memory[];
-  const auto& sequence = sequence_of(sequences, count, blockIdx.x);
-  int head, x;
-  sequence.grid.get(blockIdx.x - sequence.first, head, x);
-  if (threadIdx.x == 0) acquire_tensor_maps(sequence.args);
-  run_on_warpgroups<Kernel, Block>(memory, sequence.args, head, x);
-}
 
-/// Runs the blocks of `grid` on the default stream, one to a multiprocessor; in a pack, as launch does.
-template <class Kernel, class Block, class Grid>
-void launch_warpgroups(const typename Kernel::Args& args, const Grid& grid) {
-  constexpr int bytes = sizeof(typename Kernel::Smem) + sizeof(WarpgroupBarriers);
-  static_assert(bytes <= 227 * 1024, "the tiles do not fit in shared memory");
-  if (pack::active()) {
-    using Args = typename Kernel::Args;
-    PackedLaunch<Args, Grid> request(args, grid);
-    void (*const serve)(std::span<pack::Request* const>) = [](std::span<pack::Request* const> requests) {
-      launch_packed<Args, Grid>(requests, [](const PackedSequence<Args, Grid>* sequences, int count, int blocks) {
-        auto* const kernel = &packed_warpgroup_kernel<Kernel, Block, Grid>;
-        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-        kernel<<<blocks, Block::threads, bytes>>>(sequences, count);
-      });
-    };
-    return pack::meet(pack::Place{serve}, request);
+/// Runs one to a multiprocessor.
+template <class Kernel, class Block, class Grid_>
+struct WarpgroupLaunch {
+  using Args = typename Kernel::Args;
+  using Grid = Grid_;
+  static constexpr int threads = Block::threads, min_blocks = 1;
+  static constexpr int bytes = sizeof(typename Kernel::Smem) + sizeof(WarpgroupBarriers);
+  TILE_FN static void run(unsigned char* memory, const Args& args, const Grid& grid, int block) {
+    int head, x;
+    grid.get(block, head, x);
+    run_on_warpgroups<Kernel, Block>(memory, args, head, x);
   }
-  if (grid.items() == 0) return;
-  auto* const kernel = &warpgroup_kernel<Kernel, Block, Grid>;
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  kernel<<<grid.items(), Block::threads, bytes>>>(args, grid);
-  cuda_check(cudaGetLastError());
-}
+  TILE_FN static void run_packed(unsigned char* memory, const PackedSequence<Args, Grid>& sequence, int block) {
+    if (threadIdx.x == 0) acquire_tensor_maps(sequence.args);
+    run(memory, sequence.args, sequence.grid, block - sequence.first);
+  }
+};
+#else
+template <class P, int Groups>
+struct WarpgroupBlock : MmaBlock<P, 4 * Groups> {
+  using In = TensorMap;
+};
+template <class Kernel, class Block, class Grid>
+struct WarpgroupLaunch {};
+#endif
 
 }  // namespace assay::tile

@@ -5,6 +5,7 @@
 
 namespace assay::tile {
 
+#if defined(__CUDACC__)
 /// Products of 32 columns, for accumulators of 128 that leave registers for no more.
 template <Format F>
 struct Wgmma<F, 32> {
@@ -55,5 +56,9 @@ struct OnWarpgroups : Kernel {
     }
   }
 };
+#else
+template <class Kernel>
+struct OnWarpgroups : Kernel {};
+#endif
 
 }  // namespace assay::tile

@@ -1,10 +1,13 @@
 #pragma once
 // wgmma.mma_async m64nNk16 with fp32 accumulators: the left factor from shared memory (ss) or registers (rs), the right
 // one from shared memory. `columns`: the right factor lies with n contiguous.
+#if defined(__CUDACC__)
 #include "kernels/cuda/device_common.cuh"
+#endif
 
 namespace assay::tile {
 
+#if defined(__CUDACC__)
 /// Shared-memory matrix descriptor: 128-byte swizzle, groups of 8 rows 1024 bytes apart, panels `panel_bytes` apart.
 TILE_FN std::uint64_t matrix_descriptor(std::uint32_t address, int panel_bytes) {
   return std::uint64_t{1} << 62 | std::uint64_t{1024 >> 4} << 32 | std::uint64_t(panel_bytes >> 4) << 16 |
@@ -81,5 +84,6 @@ struct Wgmma<F, 128> {
 #undef ASSAY_REGISTERS128
 #undef ASSAY_SS
 #undef ASSAY_RS
+#endif
 
 }  // namespace assay::tile

@@ -8,9 +8,8 @@
 #include <set>
 #include <type_traits>
 
+#include "kernels/core/batch.hpp"
 #include "language/device/programs.hpp"
-#include "oracles/multiword/parallel.hpp"
-#include "reference/core/inputs.hpp"
 
 namespace assay {
 namespace {
@@ -147,25 +146,15 @@ class TileDraws final : public DrawExecutor {
  private:
   /// Compiles what the first draw of a form asks for, side by side.
   void prepare(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-    std::string what = text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, flags_of(problem.params));
-    for (const Arrays* arrays : {&problem.inputs, &problem.cotangents})
-      for (const auto& [name, array] : *arrays) what += text(' ', name, array.shape.empty() ? 0 : array.shape.back());
     const std::lock_guard lock(preparing_);  // others want the same
-    if (!prepared_.insert(what).second) return;
+    if (!prepared_.insert(text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, kind_of(problem))).second) return;
     Listing listing;
     {
       const tile::OnDevice here(listing);
       form.run(problem, policy, tile);
     }
-    const std::vector<std::string> missing = programs_.missing(code_of(form), listing.lines);
-    std::once_flag said;
-    const auto says = [&] {
-      std::call_once(said, [&] { news_.compiles(text(missing.size(), " tile programs of ", form.name)); });
-    };
-    words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
-      const Entered entered(gpu_);
-      programs_.find(code_of(form), missing[i], std::string(form.name), says);
-    });
+    programs_.make(code_of(form), listing.lines, std::string(form.name),
+                   [&](std::size_t missing) { news_.compiles(text(missing, " tile programs of ", form.name)); });
   }
 
   Gpu gpu_;

@@ -7,7 +7,7 @@
 
 namespace assay::tile {
 
-#if defined(__CUDACC__) && !defined(ASSAY_DEVICE_CODE)
+#if defined(__CUDACC__) && !defined(ASSAY_HOST_FUNCTIONS)
 TILE_FN float natural_exponential(float x) { return ::expf(x); }
 TILE_FN double natural_exponential(double x) { return ::exp(x); }
 TILE_FN float log_of_one_plus(float x) { return ::log1pf(x); }

@@ -58,13 +58,13 @@ struct DequantizeGradients {
   }
 };
 
-#if !defined(ASSAY_DEVICE_CODE)
 inline constexpr SiteTable::Init operand_site_list[] = {{"codes", Role::output},
                                                         {"factor", Role::accumulator},
                                                         {"dequantised", Role::output},
                                                         {"dcodes", Role::accumulator}};
 inline constexpr SiteTable operand_sites{operand_site_list};
 
+#if !defined(ASSAY_DEVICE_CODE)
 inline bool has_scales(const Problem& problem) {
   for (const char* name : {"q_scale", "k_scale", "v_scale"})
     if (problem.inputs.contains(name)) return true;

@@ -385,6 +385,4 @@ class FrontEnd {
   Values step_;
 };
 
-inline constexpr SiteTable front_end_only_sites = SiteTable(gate_site_list).with(row_site_list);
-
 }  // namespace assay::tile

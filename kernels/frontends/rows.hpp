@@ -262,5 +262,6 @@ inline constexpr SiteTable::Init row_site_list[] = {
     {"unit", Role::output},    {"dunit", Role::accumulator},  {"draw", Role::output},
     {"written", Role::output}, {"read", Role::accumulator},   {"dread", Role::output},
     {"skip", Role::gate},      {"dskip", Role::accumulator},  {"gated", Role::output}};
+inline constexpr SiteTable front_end_only_sites = SiteTable(gate_site_list).with(row_site_list);
 
 }  // namespace assay::tile

@@ -1,10 +1,9 @@
 #include "kernels/host/tile_device.hpp"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <string_view>
 #include <utility>
+
+#include "kernels/core/type_name.hpp"
 
 namespace assay::tile {
 namespace {
@@ -30,10 +29,7 @@ TileDevice::Memory TileDevice::holding(const std::vector<double>& values) {
 }
 
 std::string TileDevice::type_on_device(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                    std::free);
-  std::string text = status == 0 ? name.get() : type.name();
+  std::string text = type_name(type);
   replace_all(text, "assay::tile::HostBlock<double>", "assay::draws::DrawBlock");
   for (std::size_t i = 0; i < run_sizes.of.size(); ++i)
     replace_all(text, assay::text("Size{", ~static_cast<int>(i), '}'), assay::text("Size{", run_sizes.of[i], '}'));

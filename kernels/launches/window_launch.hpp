@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/launches/pair_of_token.hpp"
 #include "kernels/launches/recurrence.hpp"
 #include "kernels/programs/windows.hpp"
 #include "reference/core/error.hpp"
@@ -86,12 +87,6 @@ struct PairRows {
     return (static_cast<std::ptrdiff_t>(head) * rows + row) * cols;
   }
   static std::size_t size(int heads, int rows, int cols) { return static_cast<std::size_t>(at(heads, rows, 0, cols)); }
-};
-
-/// The pair that a token writes anew, or -1.
-struct PairOfToken {
-  int tail, first;
-  TILE_HD constexpr int operator()(int token) const { return token < first ? -1 : token - first + tail; }
 };
 
 }  // namespace assay::tile

@@ -113,9 +113,10 @@ class CudaTexts final : public TextExecutor {
 
  private:
   std::vector<std::string> options_of(const Emitted& text, const TextRun& run) const {
-    std::vector<std::string> options{"--std=c++17", fmt::format("-DASSAY_CUT_OFF={}", run.draw.shift != 0 ? 1 : 0),
-                                     fmt::format("-DASSAY_NARROW={}", run.draw.narrow),
-                                     fmt::format("-DASSAY_EVERY={}", run.draw.every)};
+    std::vector<std::string> options = options_of_same_bits(gpu_);
+    options.insert(options.end(), {"--std=c++17", fmt::format("-DASSAY_CUT_OFF={}", run.draw.shift != 0 ? 1 : 0),
+                                   fmt::format("-DASSAY_NARROW={}", run.draw.narrow),
+                                   fmt::format("-DASSAY_EVERY={}", run.draw.every)});
     for (const std::string& macro : text.macros) {
       const std::string axis = macro.substr(std::string_view("ASSAY_").size());
       options.push_back(fmt::format("-D{}={}", macro, extent_of({axis, 0}, run.sizes)));

@@ -68,11 +68,20 @@ bool find_driver(Driver& d) {
   functions.find(d.release, "cuMemFreeAsync");
   functions.find(d.to_device, "cuMemcpyHtoDAsync_v2");
   functions.find(d.to_host, "cuMemcpyDtoHAsync_v2");
+  functions.find(d.fill, "cuMemsetD8Async");
   functions.find(d.create_stream, "cuStreamCreate");
   functions.find(d.destroy_stream, "cuStreamDestroy_v2");
   functions.find(d.synchronise, "cuStreamSynchronize");
+  functions.find(d.create_event, "cuEventCreate");
+  functions.find(d.destroy_event, "cuEventDestroy_v2");
+  functions.find(d.record, "cuEventRecord");
+  functions.find(d.await_event, "cuEventSynchronize");
+  functions.find(d.milliseconds, "cuEventElapsedTime");
+  functions.find(d.version, "cuDriverGetVersion");
   functions.find(d.launch, "cuLaunchKernel");
-  return functions.all();
+  const bool all = functions.all();
+  functions.find(d.encode_tensor_map, "cuTensorMapEncodeTiled");
+  return all;
 }
 
 bool find_compiler(Driver& d) {

@@ -2,6 +2,7 @@
 // CUDA's driver and its run-time compiler, from the machine's libraries at first use: nothing of CUDA is needed to
 // build, and a machine without them has no device.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,12 +35,23 @@ struct Driver {
   Status (*release)(Address address, Handle stream);
   Status (*to_device)(Address to, const void* from, std::size_t bytes, Handle stream);
   Status (*to_host)(void* to, Address from, std::size_t bytes, Handle stream);
+  Status (*fill)(Address to, unsigned char value, std::size_t bytes, Handle stream);
   Status (*create_stream)(Handle* stream, unsigned flags);
   Status (*destroy_stream)(Handle stream);
   Status (*synchronise)(Handle stream);
+  Status (*create_event)(Handle* event, unsigned flags);
+  Status (*destroy_event)(Handle event);
+  Status (*record)(Handle event, Handle stream);
+  Status (*await_event)(Handle event);
+  Status (*milliseconds)(float* between, Handle begin, Handle end);
+  Status (*version)(int* driver);
   Status (*launch)(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream, void** arguments,
                    void** extra);
+  /// Null in drivers before 12.
+  Status (*encode_tensor_map)(void* map, int type, std::uint32_t rank, void* data, const std::uint64_t* extents,
+                              const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* unit,
+                              int interleave, int swizzle, int promotion, int fill);
 
   Status (*create_program)(Handle* program, const char* source, const char* name, int headers,
                            const char* const* sources, const char* const* names);

@@ -59,22 +59,15 @@ std::shared_ptr<double> memory_on(const std::shared_ptr<Stream>& stream, std::si
           [stream](double* p) { stream->gpu().driver().release(address_of(p), stream->get()); }};
 }
 
-namespace {
-
-std::vector<std::string> options_of(const Gpu& gpu, const Source& source) {
-  std::vector<std::string> all = source.options;
-  all.insert(all.end(),
-             {"--fmad=false", "--device-as-default-execution-space", "--gpu-architecture=" + gpu.architecture()});
-  return all;
+std::vector<std::string> options_of_same_bits(const Gpu& gpu) {
+  return {"--fmad=false", "--device-as-default-execution-space", "--gpu-architecture=" + gpu.architecture()};
 }
-
-}  // namespace
 
 std::string what_is_compiled(const Gpu& gpu, const Source& source) {
   int major = 0, minor = 0;
   gpu.driver().compiler_version(&major, &minor);
   std::string what = fmt::format("text nvrtc {}.{} {}", major, minor, source.digest_of_files);
-  for (const std::string& option : options_of(gpu, source)) what += ' ' + option;
+  for (const std::string& option : source.options) what += ' ' + option;
   return what + '\n' + source.text;
 }
 
@@ -84,9 +77,8 @@ std::string compiled(const Gpu& gpu, const Source& source) {
   if (d.create_program(&program, source.text.c_str(), "draws.cu", static_cast<int>(source.files.size()),
                        source.files.data(), source.names.data()) != 0)
     throw DeviceFailure("its compiler does not start");
-  const std::vector<std::string> options = options_of(gpu, source);
   std::vector<const char*> list;
-  for (const std::string& option : options) list.push_back(option.c_str());
+  for (const std::string& option : source.options) list.push_back(option.c_str());
   std::string binary, log;
   std::size_t bytes = 0;
   if (d.compile(program, static_cast<int>(list.size()), list.data()) == 0 && d.binary_size(program, &bytes) == 0) {

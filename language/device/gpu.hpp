@@ -94,6 +94,9 @@ class Stream {
   void upload(Address to, const void* from, std::size_t bytes) const {
     if (bytes > 0) gpu_.must(gpu_.driver().to_device(to, from, bytes, stream_));
   }
+  void fill(Address to, unsigned char value, std::size_t bytes) const {
+    if (bytes > 0) gpu_.must(gpu_.driver().fill(to, value, bytes, stream_));
+  }
   /// And waits.
   void download(void* to, Address from, std::size_t bytes) const {
     if (bytes > 0) gpu_.must(gpu_.driver().to_host(to, from, bytes, stream_));
@@ -109,7 +112,9 @@ class Stream {
 std::shared_ptr<double> memory_on(const std::shared_ptr<Stream>& stream, std::size_t numbers);
 inline Address address_of(const double* p) { return reinterpret_cast<Address>(p); }
 
-/// What is compiled: a text, the compiler's options beside those that all texts have, and files that it includes.
+/// Options of texts that have the CPU's bits: a product rounds before it is added to something.
+std::vector<std::string> options_of_same_bits(const Gpu& gpu);
+/// What is compiled: a text, the compiler's options, and files that it includes.
 struct Source {
   const std::string& text;
   std::vector<std::string> options;

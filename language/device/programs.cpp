@@ -1,6 +1,7 @@
 #include "language/device/programs.hpp"
 
 #include "files/embedded.hpp"
+#include "oracles/multiword/parallel.hpp"
 #include "reference/core/sha256.hpp"
 
 namespace assay::language::device {
@@ -35,12 +36,26 @@ std::string text_of(const std::string& code, const std::string& line) { return c
 
 }  // namespace
 
-std::vector<std::string> Programs::missing(const std::string& code, const std::set<std::string>& lines) {
-  const std::lock_guard lock(guard_);
-  std::vector<std::string> all;
-  for (const std::string& line : lines)
-    if (!known_.contains(text_of(code, line))) all.push_back(line);
-  return all;
+Programs::Programs(const Gpu& gpu, KeptTexts kept,
+                   std::function<void(const std::string& what, const std::string& why)> refuses,
+                   std::vector<std::string> options)
+    : gpu_(gpu), kept_(std::move(kept)), refuses_(std::move(refuses)), options_(std::move(options)) {
+  if (options_.empty()) options_ = options_of_same_bits(gpu), options_.emplace_back("--std=c++20");
+}
+
+void Programs::make(const std::string& code, const std::set<std::string>& lines, const std::string& what,
+                    const std::function<void(std::size_t missing)>& says) {
+  std::vector<std::string> missing;
+  {
+    const std::lock_guard lock(guard_);
+    for (const std::string& line : lines)
+      if (!known_.contains(text_of(code, line))) missing.push_back(line);
+  }
+  std::once_flag said;
+  words::in_parallel(missing.size(), words::threads_or_all(0), [&](std::size_t i) {
+    const Entered entered(gpu_);
+    find(code, missing[i], what, [&] { std::call_once(said, [&] { says(missing.size()); }); });
+  });
 }
 
 Program Programs::find(const std::string& code, const std::string& line, const std::string& what,
@@ -52,7 +67,7 @@ Program Programs::find(const std::string& code, const std::string& line, const s
   }
   Program program;
   try {
-    program = made_of<Program>(gpu_, kept_, {text, {"--std=c++20"}, files().names, files().texts, files().digest}, says,
+    program = made_of<Program>(gpu_, kept_, {text, options_, files().names, files().texts, files().digest}, says,
                                [&](const std::string& binary) { return loaded(binary); });
   } catch (const TextFailure& failure) {
     program.why = failure.what();
@@ -72,6 +87,9 @@ Program Programs::loaded(const std::string& binary) const {
   std::size_t bytes = 0;
   gpu_.must(d.get_global(&start, &bytes, module, "assay_start"));
   Stream(gpu_).download(&program.start, start, sizeof program.start);
+  constexpr int dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  if (const std::size_t bytes = program.start.shared * sizeof(double); bytes > 0)
+    gpu_.must(d.set_attribute(program.run, dynamic_shared, static_cast<int>(bytes)));
   return program;
 }
 

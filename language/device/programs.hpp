@@ -28,12 +28,15 @@ struct Program {
 /// Called by several threads.
 class Programs {
  public:
-  /// `refuses` is told once of a program that the compiler does not take.
-  Programs(const Gpu& gpu, KeptTexts kept, std::function<void(const std::string& what, const std::string& why)> refuses)
-      : gpu_(gpu), kept_(std::move(kept)), refuses_(std::move(refuses)) {}
+  /// `refuses` is told once of a program that the compiler does not take; `options`: of a text with the same bits, if
+  /// none are given.
+  Programs(const Gpu& gpu, KeptTexts kept, std::function<void(const std::string& what, const std::string& why)> refuses,
+           std::vector<std::string> options = {});
 
-  /// Of these lines, those that have no program yet. `code`: what includes the headers.
-  std::vector<std::string> missing(const std::string& code, const std::set<std::string>& lines);
+  /// Compiles side by side those of these lines that have no program yet, and says how many before it does. `code`:
+  /// what includes the headers.
+  void make(const std::string& code, const std::set<std::string>& lines, const std::string& what,
+            const std::function<void(std::size_t missing)>& says);
   /// Says so before it compiles; `what` it is, for who is told. By a thread that has entered the GPU.
   Program find(const std::string& code, const std::string& line, const std::string& what,
                const std::function<void()>& says);
@@ -44,6 +47,7 @@ class Programs {
   const Gpu& gpu_;
   KeptTexts kept_;
   std::function<void(const std::string& what, const std::string& why)> refuses_;
+  std::vector<std::string> options_;
   std::mutex guard_;
   std::map<std::string, Program> known_;
 };

@@ -261,7 +261,7 @@ TEST_F(TileDraws, WhatIsRefusedIsSaid) {
   const std::string code = "#include \"kernels/draws/on_device.hpp\"\n", line = "ASSAY_EACH(assay::draws::Nothing)";
   for (int time = 0; time < 2; ++time) EXPECT_FALSE(programs.find(code, line, "nothing", [] {}).why.empty());
   EXPECT_EQ(refused, std::vector<std::string>{"nothing"});
-  EXPECT_TRUE(programs.missing(code, {line}).empty());
+  programs.make(code, {line}, "nothing", [](std::size_t) { ADD_FAILURE() << "it is known"; });
 }
 
 /// Outputs alone, and gradients; a head whose slabs are of several blocks.

@@ -76,6 +76,15 @@ int cuMemcpyHtoDAsync_v2(Address target, const void* from, std::size_t bytes, Ha
 int cuMemcpyDtoHAsync_v2(void* target, Address from, std::size_t bytes, Handle) {
   return std::memcpy(target, at(from), bytes), 0;
 }
+int cuMemsetD8Async(Address target, unsigned char value, std::size_t bytes, Handle) {
+  return std::memset(at(target), value, bytes), 0;
+}
+int cuEventCreate(Handle* event, unsigned) { return *event = block, 0; }
+int cuEventDestroy_v2(Handle) { return 0; }
+int cuEventRecord(Handle, Handle) { return 0; }
+int cuEventSynchronize(Handle) { return 0; }
+int cuEventElapsedTime(float* milliseconds, Handle, Handle) { return *milliseconds = 1, 0; }
+int cuDriverGetVersion(int* version) { return *version = 12000, 0; }
 int cuStreamCreate(Handle* stream, unsigned) { return *stream = block, 0; }
 int cuStreamDestroy_v2(Handle) { return 0; }
 int cuStreamSynchronize(Handle) { return 0; }

@@ -184,13 +184,14 @@ std::string digest_of_device_code(const std::string& row) {
   const KernelRoom* const kernels = find_kernels(kernel_rooms(), room);
   if (kernels == nullptr && room != "slabs") return "";
   // All that is compiled, without the rooms of other families and what comes before and after recurrences.
-  std::set<std::string_view> others{"frontends"};
+  std::set<std::string_view> others{"arguments", "cuda", "frontends", "launches"};
   for (const KernelRoom* other : kernel_rooms())
     if (kernels == nullptr || other->folder != kernels->folder) others.insert(other->folder);
   Sha256 all;
   for (const EmbeddedText& file : embedded_device_code) {
     const std::string_view path = file.path, below = path.substr(path.find('/') + 1);
     const bool is_of_slabs = file.folder() == "oracles";
+    if (path == "kernels/core/products.hpp") continue;  // of launches of contracts
     if (is_of_slabs == (room == "slabs") && !others.contains(below.substr(0, below.find('/'))))
       all.update(path).update(file.text);
   }

@@ -88,7 +88,7 @@ def build(tree, kept, jobs):
     (tree / "launch.cmake").write_text("".join(
         f'set_property(GLOBAL PROPERTY RULE_LAUNCH_{what} "{launcher}")\n' for what in ("COMPILE", "LINK")))
     folder, own = source / "build", os.environ | {"CCACHE_RECACHE": "1"}
-    subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DASSAY_CUDA=OFF",
+    subprocess.run(["cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                     f"-DCMAKE_PROJECT_INCLUDE={tree}/launch.cmake"], check=True)
     subprocess.run(["cmake", "--build", folder, "--target", "clean"], check=True)
     kept["factor"] = factor()

@@ -31,7 +31,7 @@ ROOM_FILES = REFERENCE_FILES + ["kernels/*/{}.hpp", "kernels/*/{}.cpp"]
 # Other files that may lie beside the rooms' files: tests of a room's own forms, a device kernel where a room has one,
 # and the files of the folder itself.
 REFERENCE_EXTRAS = ["proptests/{}.cpp"]
-ROOM_EXTRAS = REFERENCE_EXTRAS + ["kernels/*/{}.cu"]
+ROOM_EXTRAS = REFERENCE_EXTRAS + ["kernels/*/{}_gpu.cpp"]
 # The folders of kernels that hold rooms.
 FAMILIES = ["attention", "decayed", "delta", "falcon", "ridge", "uniform"]
 FOLDER_FILES = {"CMakeLists.txt", "README.md"}

@@ -1,29 +1,31 @@
 // Tile programs with arguments on a GPU against their emulation on the CPU: a line for every form, precision and size
 // of heads, and one for every tensor that is further from its emulation than tools/gpu/gpu_check.cpp allows: twice the
-// emulation's own error, and what it does not model. Sequences packed have the bits that they have alone. Needs nothing
-// but a driver.
+// emulation's own error, and what it does not model. Sequences packed have the bits that they have alone.
 //   argument_check                  everything; exit 1 if anything fails
 //   argument_check --subset         a case of every kernel, for memcheck
 //   argument_check --only TEXT      what has TEXT in MECHANISM/FORM/PRECISION/KxV
 //   argument_check --record FILE    writes what it did as a page; --memcheck TEXT: what memcheck said of the subset
+//   argument_check --programs       no GPU: prints the programs that it compiles
 //   argument_check --forms          no GPU: writes the page's forms alone
 #include <exception>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "kernels/arguments/device_forms.hpp"
-#include "kernels/arguments/gpu_rooms.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "kernels/core/tensor_core.hpp"
 #include "kernels/frontends/plan.hpp"
+#include "kernels/gpu/argument_rooms.hpp"
 #include "reference/core/error.hpp"
 #include "tools/gpu/argument_cases.hpp"
 #include "tools/gpu/checks.hpp"
 #include "tools/gpu/wide_emulation.hpp"
-// Made by CMake: the digests of what takes arguments, and the compiler.
+#include "tools/run/device.hpp"
+// Made by CMake: the digest of what takes arguments.
 #include <argument_sources.hpp>
 
 namespace assay {
@@ -32,7 +34,7 @@ namespace {
 using namespace device_cases;
 
 struct Options {
-  bool subset = false, forms = false;
+  bool subset = false, forms = false, programs = false;
   std::string only, record, memcheck = "not run";
 };
 
@@ -152,8 +154,8 @@ double floor_of(const Form& form, const Problem& problem) {
 Answer compare(const Form& form, const std::string& what, const Problem& problem, const OnCpu& cpu, Tally& tally) {
   ++tally.cases;
   try {
-    const Answer device = form.gpu.run(problem, form.precision, nullptr),
-                 again = form.gpu.run(problem, form.precision, nullptr);
+    const Answer device = run_on_gpu(form.gpu, problem, form.precision),
+                 again = run_on_gpu(form.gpu, problem, form.precision);
     const double floor = floor_of(form, problem);
     compare(what, device.outputs, cpu.emulated.outputs, cpu.exact.outputs, floor, tally);
     compare(what + " d", device.gradients, cpu.emulated.gradients, cpu.exact.gradients, floor, tally);
@@ -166,15 +168,14 @@ Answer compare(const Form& form, const std::string& what, const Problem& problem
   }
 }
 
-/// Problems and their emulations; without cotangents where a form has forward passes alone.
+/// Problems and their emulations.
 struct Prepared {
   std::vector<Case> cases;
   std::vector<OnCpu> cpu;
 };
-Prepared prepare(const Form& form, std::vector<Case> cases, bool forward_alone, const Key& key, Tally& tally) {
+Prepared prepare(const Form& form, std::vector<Case> cases, const Key& key, Tally& tally) {
   Prepared all;
   for (Case& one : cases) {
-    if (!form.cpu.has_gradients || forward_alone) one.problem.cotangents.clear();
     std::string why = form.cpu.obstacle(one.problem);
     if (why.empty()) why = form.gpu.obstacle(one.problem, form.precision);
     if (why.empty())
@@ -189,9 +190,11 @@ Prepared prepare(const Form& form, std::vector<Case> cases, bool forward_alone, 
 /// Each sequence as its emulation, and in a pack with the bits that it has alone.
 void check_pack(const Form& form, const Key& key, bool forward_alone, Tally& tally) {
   std::vector<Case> sequences;
-  for (Problem& p : packed(key.mechanism, key.key_dim, key.value_dim, form.gpu.name == "split_decode"))
+  for (Problem& p : packed(key.mechanism, key.key_dim, key.value_dim, form.gpu.name == "split_decode")) {
+    if (forward_alone) p.cotangents.clear();
     sequences.push_back({text("sequence of ", p.inputs.at("k").shape[1]), std::move(p)});
-  const Prepared all = prepare(form, std::move(sequences), forward_alone, key, tally);
+  }
+  const Prepared all = prepare(form, std::move(sequences), key, tally);
   std::vector<Problem> problems;
   std::vector<Answer> alone;
   for (std::size_t i = 0; i < all.cases.size(); ++i) {
@@ -209,11 +212,12 @@ void check_pack(const Form& form, const Key& key, bool forward_alone, Tally& tal
   }
 }
 
-void check(const Form& form, const Key& key, const Options& options, Tallies& tallies) {
+/// Or, where `programs` are wanted, lists them.
+void check(const Form& form, const Key& key, const Options& options, Tallies& tallies,
+           std::set<std::string>* programs) {
   if (words(key).find(options.only) == std::string::npos) return;
-  Tally& tally = tallies.emplace_back(key, Tally{}).second;
   const bool decodes = form.gpu.name == "split_decode", wide = key.key_dim != 64 || key.value_dim != 64,
-             forward_alone = key.key_dim > 256 && has_scores(key.mechanism);
+             forward_alone = !form.cpu.has_gradients || (key.key_dim > 256 && has_scores(key.mechanism));
   std::vector<Case> cases;
   for (const int keys : {1, 65, 200}) {
     if ((options.subset || wide) && keys != 65) continue;
@@ -222,10 +226,17 @@ void check(const Form& form, const Key& key, const Options& options, Tallies& ta
     if (options.subset) of_length = {of_length.back()};
     for (Case& one : of_length) {
       one.name += text(", ", keys, " keys");
+      if (forward_alone) one.problem.cotangents.clear();
       cases.push_back(std::move(one));
     }
   }
-  const Prepared all = prepare(form, std::move(cases), forward_alone, key, tally);
+  if (programs != nullptr) {
+    for (const Case& one : cases)
+      programs->merge(gpu_programs(form.gpu, one.problem, form.precision, form.precision == Format::bf16));
+    return;
+  }
+  Tally& tally = tallies.emplace_back(key, Tally{}).second;
+  const Prepared all = prepare(form, std::move(cases), key, tally);
   for (std::size_t i = 0; i < all.cases.size(); ++i)
     compare(form, text(words(key), ", ", all.cases[i].name), all.cases[i].problem, all.cpu[i], tally);
   if (!options.subset || form.precision == Format::bf16) check_pack(form, key, forward_alone, tally);
@@ -245,7 +256,7 @@ std::vector<std::pair<int, int>> dims_of(std::string_view mechanism, Format prec
 
 std::string mechanism_of(const GpuRoom& room) { return std::string(room.name.substr(0, room.name.find('+'))); }
 
-Tallies check_all(const Options& options) {
+Tallies check_all(const Options& options, std::set<std::string>* programs = nullptr) {
   Tallies tallies;
   for (const GpuRoom* gpu : gpu_argument_rooms) {
     const std::string mechanism = mechanism_of(*gpu);
@@ -256,7 +267,7 @@ Tallies check_all(const Options& options) {
           for (const auto& [K, V] : dims_of(mechanism, precision))
             if (cpu.name == form.name)
               check({cpu, form, precision, mechanism}, {mechanism, std::string(form.name), name_of(precision), K, V},
-                    options, tallies);
+                    options, tallies, programs);
   }
   return tallies;
 }
@@ -332,20 +343,24 @@ void write_page(std::ostream& out, const Tallies& tallies, const std::string& ab
 }
 
 std::string about(const Options& options, const GpuDevice& device) {
-  return text(today(), ", ", device.name, ", driver ", device.driver, ", runtime ", device.runtime, ", ",
-              argument_compiler, ". Memcheck of a case of every kernel: ", options.memcheck, '.');
+  return text(today(), ", ", device.name, ", driver ", device.driver, ", ", device.compiler,
+              ". Memcheck of a case of every kernel: ", options.memcheck, '.');
 }
 
 int run(const Options& options) {
   require_list();
+  std::set<std::string> programs;
+  check_all(options, &programs);
+  if (options.programs) {
+    for (const std::string& line : programs) std::cout << line << '\n';
+    return 0;
+  }
   if (options.forms) {
     write_page(std::cout, {}, "Not run yet.");
     return 0;
   }
-  if (!gpu_available()) {
-    std::cerr << "argument_check: no GPU of compute capability 9.0\n";
-    return 2;
-  }
+  require(gpu() != nullptr, why_no_gpu());
+  make_gpu_programs(programs, "all cases");
   const Tallies tallies = check_all(options);
   int failed = tallies.empty() ? 1 : 0;
   for (const auto& [key, tally] : tallies) failed += tally.failed;
@@ -369,6 +384,8 @@ int main(int argc, char** argv) {
       options.subset = true;
     else if (word == "--forms")
       options.forms = true;
+    else if (word == "--programs")
+      options.programs = true;
     else if (word == "--only")
       options.only = value();
     else if (word == "--record")

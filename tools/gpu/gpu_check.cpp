@@ -1,6 +1,5 @@
 // The device kernels against the CPU emulation of the same tile programs and against those programs without rounding.
-// Prints a table and, if asked, enters the rooms that were run into the record that records/gpu keeps. Needs nothing
-// but a driver: it is made to be copied to the machine that has the device.
+// Prints a table and, if asked, enters the rooms that were run into the record that records/gpu keeps.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,14 +21,14 @@
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/core/tensor_core.hpp"
-#include "kernels/cuda/gpu.hpp"
+#include "kernels/gpu/gpu.hpp"
+#include "oracles/core/room.hpp"
 #include "reference/core/error.hpp"
 #include "reference/core/inputs.hpp"
 #include "tools/gpu/checks.hpp"
 #include "tools/gpu/record.hpp"
-// Made by CMake: the rooms that have device kernels, their references, the digests of their sources.
-#include <gpu_references.hpp>
-#include <gpu_room_list.hpp>
+#include "tools/run/device.hpp"
+// Made by CMake: the digests of the rooms' kernel sources.
 #include <gpu_sources.hpp>
 
 namespace assay {
@@ -38,32 +37,6 @@ namespace {
 constexpr tile::TensorCore hopper;
 
 enum ExitCode { exit_passed = 0, exit_failed = 1, exit_usage = 2, exit_broken = 3 };
-
-Problem make(const CaseSpec& spec) {
-#define GPU_ROOM(name) \
-  if (spec.mechanism == #name) return make_problem<name>(spec);
-  ASSAY_GPU_ROOMS
-#undef GPU_ROOM
-  throw InputError(text(spec.mechanism, ": no device kernels"));
-}
-
-/// Whether heads of that mechanism share some of their inputs.
-template <class M>
-bool groups_heads() {
-  bool shared = false;
-  const typename M::template Inputs<double> inputs;
-  M::template Inputs<double>::each(inputs, [&](const Field& field, const auto&) {
-    shared |= field.place == Field::Place::input && field.heads == Field::Heads::shared;
-  });
-  return shared;
-}
-bool groups_heads(std::string_view room) {
-#define GPU_ROOM(name) \
-  if (room == #name) return groups_heads<name>();
-  ASSAY_GPU_ROOMS
-#undef GPU_ROOM
-  throw InputError(text(room, ": no device kernels"));
-}
 
 struct Case {
   const KernelForm* kernel;
@@ -95,7 +68,7 @@ void scale_heads(Problem& problem, const char* name, int first, int second) {
 /// would be all that a norm sees.
 Problem problem_of(const Case& c, const CaseSpec& spec) {
   const KernelForm& form = *c.kernel;
-  Problem problem = make(spec);
+  Problem problem = listed_room(spec.mechanism).make(spec);
   if (!form.has_gradients) problem.cotangents.clear();
   if (c.setting.without_probe) take_out_probe(problem);
   if (c.setting.exchanges_decays) std::swap(problem.inputs.at("log_alpha"), problem.inputs.at("log_mu"));
@@ -127,7 +100,8 @@ void add_cases(const GpuRoom& room, const GpuForm& form, bool subset, std::strin
   const KernelForm& first = find_kernels(kernel_rooms(), room.name)->forms.front();
   const auto add = [&](Format precision, int len, int dim, const Setting& setting, bool by_default) {
     if (text(room.name, '/', form.name, '/', name_of(precision), '/', dim).find(only) == std::string::npos) return;
-    const Shape shape{1, len, 4, groups_heads(room.name) ? 2 : 0, dim, dim, std::min(len, setting.queries)};
+    const Shape shape{
+        1, len, 4, groups_heads(listed_room(room.name).inputs()) ? 2 : 0, dim, dim, std::min(len, setting.queries)};
     Case c{&kernel, kernel.unstable.empty() ? &kernel : &first,
            &form,   {std::string(room.name), shape, precision, setting.style, 0, setting.params},
            setting, by_default};
@@ -264,7 +238,7 @@ std::vector<OnCpu> on_cpu(const std::vector<Case>& cases) {
 Comparisons run_case(const Case& c, const OnCpu& cpu, bool& rerun_identical) {
   const auto& [problem, emulation, exact, drawn] = cpu;
   const Format precision = c.spec.precision;
-  const Answer device = c.gpu->run(problem, precision, nullptr), again = c.gpu->run(problem, precision, nullptr);
+  const Answer device = run_on_gpu(*c.gpu, problem, precision), again = run_on_gpu(*c.gpu, problem, precision);
   rerun_identical = same_bits(device.outputs, again.outputs) && same_bits(device.gradients, again.gradients);
 
   // Errors of the device's exponentials and logarithms grow as roundings do in an unstable form: two units, and half
@@ -356,7 +330,7 @@ std::string packed_difference(const Case& c) {
   const Format precision = c.spec.precision;
   const std::vector<Answer> packed = run_packed(*c.gpu, problems, precision);
   for (std::size_t s = 0; s < problems.size(); ++s) {
-    const Answer alone = c.gpu->run(problems[s], precision, nullptr);
+    const Answer alone = run_on_gpu(*c.gpu, problems[s], precision);
     const auto where = [&](const Arrays& got, const Arrays& want, std::string_view prefix) -> std::string {
       if (got.size() != want.size()) return "another number of tensors";
       for (const auto& [name, array] : want)
@@ -389,7 +363,7 @@ std::vector<Shape> timed_shapes(const GpuRoom& room, const GpuForm& form) {
 /// A seeded problem whose batch entries are all the first: kernels take the same time, and numbers are drawn once.
 Problem repeated(CaseSpec spec) {
   const int batch = std::exchange(spec.shape.batch, 1);
-  Problem problem = make(spec);
+  Problem problem = listed_room(spec.mechanism).make(spec);
   for (Arrays* arrays : {&problem.inputs, &problem.cotangents})
     for (auto& [name, array] : *arrays) {
       if (array.shape.empty()) continue;
@@ -438,9 +412,9 @@ std::map<std::string, nlohmann::json, std::less<>> times(const Chosen& rooms, st
         Arrays cotangents;  // a forward pass that keeps nothing for a backward one
         std::swap(cotangents, problem.cotangents);
         GpuTimes times, both;
-        double bytes = bytes_of(problem, form.run(problem, spec.precision, &times));
+        double bytes = bytes_of(problem, run_on_gpu(form, problem, spec.precision, &times));
         std::swap(cotangents, problem.cotangents);
-        if (!decodes(form) && !problem.cotangents.empty()) form.run(problem, spec.precision, &both);
+        if (!decodes(form) && !problem.cotangents.empty()) run_on_gpu(form, problem, spec.precision, &both);
         times.backward = both.backward;
         std::printf("%-18s %-13s %-22s forward %8.3f ms", spec.mechanism.c_str(), std::string(form.name).c_str(),
                     text_of(shape).c_str(), times.forward);
@@ -479,7 +453,7 @@ void print_agreement(const Chosen& rooms, std::string_view only) {
     const auto emulation = [&] {
       return c.kernel->run(problem, Policy::of(c.kernel->sites, precision), c.gpu->tile(problem, precision));
     };
-    const Answer device = c.gpu->run(problem, precision, nullptr), rounded = emulation();
+    const Answer device = run_on_gpu(*c.gpu, problem, precision), rounded = emulation();
     const tile::TensorCoreEmulation cutting(hopper);
     const Answer cut = emulation();
     const auto print = [&](const std::string& tensor, const Array& x, const Array& y, const Array& z) {
@@ -496,7 +470,7 @@ void print_agreement(const Chosen& rooms, std::string_view only) {
 }
 
 struct Arguments {
-  bool subset = false, sources = false, times = false, agreement = false;
+  bool subset = false, sources = false, programs = false, times = false, agreement = false;
   Chosen rooms;
   std::string records, due, memcheck, only;
 };
@@ -527,6 +501,8 @@ Arguments parse(const std::vector<std::string>& args) {
       a.subset = true;
     else if (args[i] == "--sources")
       a.sources = true;
+    else if (args[i] == "--programs")
+      a.programs = true;
     else if (args[i] == "--times")
       a.times = true;
     else if (args[i] == "--agreement")
@@ -545,7 +521,7 @@ Arguments parse(const std::vector<std::string>& args) {
       throw InputError(
           text("unknown argument '", args[i],
                "'; gpu_check takes --rooms NAME,..., --subset, --times, --agreement, --only ROOM/FORM/PRECISION/K, "
-               "--sources, --due DIRECTORY, --records DIRECTORY and --memcheck RESULT"));
+               "--sources, --programs, --due DIRECTORY, --records DIRECTORY and --memcheck RESULT"));
   }
   require(a.records.empty() || (!a.subset && a.only.empty()), "--records: a part of a room's cases is no record of it");
   return a;
@@ -700,8 +676,7 @@ nlohmann::json measured_of(const Arguments& arguments, const GpuDevice& device, 
                                {"device", device.name},
                                {"multiprocessors", device.multiprocessors},
                                {"driver", device.driver},
-                               {"runtime", device.runtime},
-                               {"compiler", gpu_compiler},
+                               {"compiler", device.compiler},
                                {"sources", digests.at(room)},
                                {"failed", count},
                                {"results", nlohmann::json::array()},
@@ -714,11 +689,20 @@ nlohmann::json measured_of(const Arguments& arguments, const GpuDevice& device, 
   return measured;
 }
 
+/// What cases compile, alone and packed.
+std::set<std::string> programs(const std::vector<Case>& cases) {
+  std::set<std::string> all;
+  for (const Case& c : cases)
+    all.merge(gpu_programs(*c.gpu, problem_of(c, c.spec), c.spec.precision, stands_for_batch(c)));
+  return all;
+}
+
 int run_cases(const Arguments& arguments, const GpuDevice& device, const Digests& digests) {
   std::printf("%-18s %-13s %-5s %4s %-16s %10s %10s %10s %10s\n", "room", "form", "in", "K", "tensor", "error",
               "emulation", "difference", "identical");
   const std::vector<Case> chosen = cases(arguments.subset, arguments.rooms, arguments.only);
   require(!chosen.empty(), "--only ", arguments.only, ": no case is called so");
+  make_gpu_programs(programs(chosen), "all cases");
   const std::vector<OnCpu> cpu = on_cpu(chosen);
   Outcome outcome;
   for (std::size_t i = 0; i < chosen.size(); ++i) try_case(chosen[i], cpu[i], outcome);
@@ -744,10 +728,12 @@ int check(const Arguments& arguments) {
     std::cout << gpu_sources << '\n';
     return exit_passed;
   }
-  if (!gpu_available()) {
-    std::cerr << "gpu_check: no GPU of compute capability 9.0 is present, so no kernel was run.\n";
-    return exit_usage;
+  if (arguments.programs) {
+    for (const std::string& line : programs(cases(arguments.subset, arguments.rooms, arguments.only)))
+      std::cout << line << '\n';
+    return exit_passed;
   }
+  require(gpu() != nullptr, "no kernel was run: ", why_no_gpu());
   const GpuDevice device = gpu_device();
   const auto digests = nlohmann::json::parse(gpu_sources).get<Digests>();
   if (!arguments.due.empty()) {
@@ -758,7 +744,7 @@ int check(const Arguments& arguments) {
     std::cout << list << '\n';
     return exit_passed;
   }
-  std::printf("%s, driver %s, runtime %s\n", device.name.c_str(), device.driver.c_str(), device.runtime.c_str());
+  std::printf("%s, driver %s, %s\n", device.name.c_str(), device.driver.c_str(), device.compiler.c_str());
   if (arguments.agreement) {
     print_agreement(arguments.rooms, arguments.only);
     return exit_passed;

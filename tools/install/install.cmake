@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
 set(header_dir ${CMAKE_INSTALL_INCLUDEDIR}/assay)
-set(installed assay_flags assay_reference assay_kernels assay_oracles assay_language assay_arguments assay_court assay_tools)
+set(installed assay_flags assay_reference assay_kernels assay_oracles assay_language assay_arguments assay_gpu assay_court assay_tools)
 
 install(TARGETS assay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ${installed} EXPORT assay-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

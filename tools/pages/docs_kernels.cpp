@@ -333,7 +333,7 @@ std::set<std::string> kernel_sources(const std::filesystem::path& source, std::s
   std::set<std::string> known;
   const std::string stem = text("kernels/", find_kernels(kernel_rooms(), room)->folder, '/', room);
   std::vector<std::string> queue = sources_included(bytes_of(source / (stem + ".cpp")));
-  for (const char* ending : {".hpp", ".cu"}) queue.push_back(stem + ending);
+  for (const char* ending : {".hpp", "_gpu.cpp"}) queue.push_back(stem + ending);
   while (!queue.empty()) {
     const std::filesystem::path file = queue.back();
     queue.pop_back();
@@ -341,7 +341,7 @@ std::set<std::string> kernel_sources(const std::filesystem::path& source, std::s
     std::filesystem::path implementation = file;
     implementation.replace_extension(".cpp");
     std::filesystem::path launches = file;
-    launches.replace_extension(".cu");
+    launches.replace_extension().concat("_gpu.cpp");
     if (file.extension() == ".hpp" && exists(source / implementation) && !exists(source / launches))
       queue.push_back(implementation.string());
     for (std::string& header : sources_included(bytes_of(source / file))) queue.push_back(std::move(header));
@@ -358,7 +358,7 @@ std::string kernel_sources_digest(const std::filesystem::path& source, std::stri
 Digests kernel_sources_digests(const std::filesystem::path& source) {
   Digests digests;
   for (const KernelRoom* room : kernel_rooms())
-    if (exists(source / text("kernels/", room->folder, '/', room->name, ".cu")))
+    if (exists(source / text("kernels/", room->folder, '/', room->name, "_gpu.cpp")))
       digests[std::string(room->name)] = kernel_sources_digest(source, room->name);
   return digests;
 }

@@ -10,14 +10,11 @@
 #include "judge/court/cache.hpp"
 #include "kernels/draws/drawn.hpp"
 #include "kernels/draws/gpu_draws.hpp"
+#include "kernels/gpu/gpu.hpp"
 #include "language/device/cuda_texts.hpp"
 #include "language/device/slabs.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
-
-#ifdef ASSAY_HAS_CUDA
-#include "kernels/cuda/gpu.hpp"
-#endif
 
 namespace assay {
 namespace {
@@ -142,14 +139,20 @@ void judge_on(std::string_view where) {
   require(draw_on(where, why_not) || where != "gpu", "--judge gpu: ", why_not, same_bits_on_cpu);
 }
 
-#ifdef ASSAY_HAS_CUDA
-
 namespace {
+
+const std::string& there_is_no_gpu() {
+  static std::string why;
+  const auto nobody = [](const auto&...) {};  // what is refused is an error
+  static const bool is_there = open_gpu(kept_texts(), {news(10).compiles, nobody, nobody}, why);
+  if (is_there) why.clear();
+  return why;
+}
 
 Device device_of(const GpuDevice& found) {
   Device device;
   device.name = found.name;
-  device.versions = "driver " + found.driver + ", runtime " + found.runtime;
+  device.versions = "driver " + found.driver + ", " + found.compiler;
   // In the order of a report.
   for (const Format precision : case_precisions)
     if (std::find(std::begin(gpu_precisions), std::end(gpu_precisions), precision) != std::end(gpu_precisions))
@@ -161,9 +164,7 @@ Device device_of(const GpuDevice& found) {
     return find_gpu_form(room, form.name)->tile(problem, precision);
   };
   device.run = [](std::string_view room, const KernelForm& form, const Problem& problem, Format precision) {
-    static std::mutex one_at_a_time;
-    const std::lock_guard lock(one_at_a_time);
-    return find_gpu_form(room, form.name)->run(problem, precision, nullptr);
+    return run_on_gpu(*find_gpu_form(room, form.name), problem, precision);
   };
   return device;
 }
@@ -171,16 +172,10 @@ Device device_of(const GpuDevice& found) {
 }  // namespace
 
 const Device* gpu() {
-  static const std::optional<Device> device = gpu_available() ? std::optional(device_of(gpu_device())) : std::nullopt;
+  static const std::optional<Device> device =
+      there_is_no_gpu().empty() ? std::optional(device_of(gpu_device())) : std::nullopt;
   return device ? &*device : nullptr;
 }
-std::string why_no_gpu() { return "no GPU of compute capability 9.0 is present"; }
-
-#else
-
-const Device* gpu() { return nullptr; }
-std::string why_no_gpu() { return "this build has no device kernels: nvcc was not found when it was configured"; }
-
-#endif
+std::string why_no_gpu() { return there_is_no_gpu(); }
 
 }  // namespace assay

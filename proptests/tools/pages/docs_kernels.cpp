@@ -96,19 +96,19 @@ TEST_F(KernelSources, code_changes_the_rooms_made_from_it) {
   const std::pair<const char*, Rooms> made_from[] = {
       {"kernels/core/tile.hpp", all()},
       {"kernels/core/tensor_core.cpp", all()},
-      {"kernels/cuda/gpu.cpp", all()},
+      {"kernels/gpu/gpu.cpp", all()},
       {"reference/core/rounding.cpp", all()},
       {"kernels/decayed/retnet.hpp", {"retnet"}},
-      {"kernels/decayed/retnet.cu", {"retnet"}},
+      {"kernels/decayed/retnet_gpu.cpp", {"retnet"}},
       {"kernels/launches/ridge_launch.hpp", {"affine_mesanet", "mesanet"}},
       {"kernels/programs/gated_delta.hpp", gated},
       {"kernels/plans/gated_delta.hpp", gated},
       {"kernels/host/gated_delta.cpp", gated},
-      {"kernels/cuda/gated_delta.cuh", gated},
+      {"kernels/gpu/gated_delta.hpp", gated},
   };
   for (const auto& [file, rooms] : made_from) EXPECT_EQ(with(file), rooms) << file;
   EXPECT_EQ(with("kernels/cuda/wgmma.cuh", "asm volatile", "asm"), (Rooms{"lla", "parallax", "softmax_attention"}));
-  replace("kernels/decayed/retnet.cu", "namespace assay", "namespace other");
+  replace("kernels/decayed/retnet_gpu.cpp", "namespace assay", "namespace other");
   EXPECT_NE(digests_of(folder), before);
 }
 

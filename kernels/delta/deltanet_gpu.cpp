@@ -1,0 +1,61 @@
+// DeltaNet on the device: launches and instances.
+#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/plans/deltanet.hpp"
+
+namespace assay::tile {
+namespace {
+
+template <Format F>
+using ChunkPolicy = StaticPolicy<deltanet_sites, F>;
+template <Format F>
+using NeumannPolicy = StaticPolicy<deltanet_neumann_sites, F>;
+
+/// A chunk and the value columns of a block: in the forward pass, which takes short steps if it leaves the outputs of
+/// all chunks to blocks of their own, in those (0: outputs on its way, where they alone fill the device), and in the
+/// backward pass. `tile` is the CPU's with the same chunk. Value columns do not touch each other in the outputs. In the
+/// gradients of what they share, each block rounds its own part, so bits agree with the CPU's only where one block
+/// holds all values.
+struct Chunk {
+  int tile, length, forward_values, output_values, backward_values;
+};
+template <Format F, int D>
+constexpr Chunk chunk_of() {
+  if (F == Format::fp64) return {1, 32, 16, 16, 16};
+  if (F == Format::tf32) return {1, 32, 16, 64, 64};
+  return D == 64 ? Chunk{0, 64, 16, 64, 64} : Chunk{0, 64, 64, 0, 32};
+}
+
+/// With the inverse by doubling all but the systems are the same kernels.
+template <Format F, int D, bool Doubling>
+struct Tiles {
+  using P = ChunkPolicy<F>;
+  static constexpr Chunk chunk = chunk_of<F, D>();
+  using Executor = MmaBlock<P, chunk.length / 16>;
+  using Systems = MmaBlock<std::conditional_t<Doubling, NeumannPolicy<F>, P>, chunk.length / 16>;
+  static constexpr int tokens = chunk.length, dim = D, forward_values = chunk.forward_values;
+  static constexpr int output_values = chunk.output_values, backward_values = chunk.backward_values;
+  static constexpr int forward_stages = output_values == 0 ? 2 : 3, backward_stages = 2;
+  static constexpr bool doubling = Doubling;
+};
+
+template <bool Doubling>
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
+  const RecurrenceShape shape(problem);
+  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
+    return deltanet_plan<Tiles<F, D, Doubling>>(CudaDevice<ChunkPolicy<F>>(shape, times), shape, problem);
+  });
+}
+int chunkwise_tile(const Problem& problem, Format precision) {
+  return with_instance(precision, RecurrenceShape(problem).key_dim,
+                       [&]<Format F, int D>() { return chunk_of<F, D>().tile; });
+}
+
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run<false>},
+                             {"neumann", recurrence_obstacle, chunkwise_tile, run<true>}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::on_gpu {
+extern const GpuRoom deltanet = {"deltanet", tile::forms};
+}

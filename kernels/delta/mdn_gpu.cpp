@@ -1,0 +1,53 @@
+// Momentum DeltaNet on the device: launches and instances.
+#include "kernels/cuda/decay_scan.cuh"
+#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/plans/mdn.hpp"
+
+namespace assay::tile {
+namespace {
+
+template <Format F>
+using MomentumPolicy = StaticPolicy<mdn_sites_of_all_forms, F>;
+
+/// A chunk and the value columns of a block, in a pass over the states and in what is done for all chunks at once, that
+/// fit in shared memory beside two states and what is added to them. `tile` is the CPU's with the same chunk. Narrow
+/// blocks of a pass fill the device and take short steps, and columns do not touch each other there.
+struct MomentumChunk {
+  int tile, length, pass_values, values;
+};
+template <Format F, int D>
+constexpr MomentumChunk momentum_chunk() {
+  if (F == Format::fp64) return {2, 16, 16, 16};
+  if (F == Format::tf32) return {2, 16, 16, 32};
+  return {1, 32, 16, D == 64 ? 64 : 32};
+}
+int momentum_tile(const Problem&, Format precision) {
+  return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
+}
+
+template <Format F, int D, class Kind>
+struct Tiles {
+  static constexpr MomentumChunk chunk = momentum_chunk<F, D>();
+  using Executor = MmaBlock<MomentumPolicy<F>, chunk.length / 16>;
+  using Weights = typename Kind::template Weights<Executor, chunk.length, D>;
+  static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = chunk.pass_values,
+                       stages = 3;
+};
+
+template <class Kind>
+Answer run(const Problem& problem, Format precision, GpuTimes* times) {
+  const RecurrenceShape shape(problem);
+  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
+    return mdn_plan<Tiles<F, D, Kind>>(CudaDevice<MomentumPolicy<F>>(shape, times), shape, problem);
+  });
+}
+
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run<LinearMomentum>},
+                             {"log_domain", recurrence_obstacle, momentum_tile, run<LogDomainMomentum>}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::on_gpu {
+extern const GpuRoom mdn = {"mdn", tile::forms};
+}

@@ -1,0 +1,83 @@
+#pragma once
+// Arrays on a GPU, for the run that this thread is in (kernels/gpu/launches.hpp).
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/arguments.hpp"
+#include "reference/core/format.hpp"
+
+namespace assay {
+
+/// [heads][rows][cols] on the device, each element in the memory format of `format`: tf32 lies in memory as fp32. In a
+/// pack the arrays that all sequences make at one place are one allocation, [heads][all rows][cols]: what reads a row
+/// too many reads another sequence's.
+class DeviceArray {
+ public:
+  /// All bits set, which is NaN in every format: what a kernel forgets to write cannot pass for a number.
+  DeviceArray(Format format, int heads, int rows, int cols);
+  /// `values` rounded to nearest. Throws InputError unless there are heads * rows * cols of them.
+  DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
+
+  void* data() const { return data_; }
+  int heads() const { return heads_; }
+  int rows() const { return rows_; }
+  int cols() const { return cols_; }
+  /// From a head's first row to the next head's, in rows and in elements.
+  int head_rows() const { return head_rows_; }
+  std::size_t head_step() const { return static_cast<std::size_t>(head_rows_) * static_cast<std::size_t>(cols_); }
+  std::size_t count() const;
+  std::size_t bytes() const;
+
+  /// As an argument of a tile program, whatever its executor's types.
+  struct In {
+    const DeviceArray& array;
+    bool wanted = true;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor): that is what it is for
+      return {wanted ? array.data() : nullptr, array.rows(), array.cols(), array.head_rows()};
+    }
+  };
+  struct RowIn {
+    const DeviceArray& array;
+    bool logs;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor)
+      return {array.data(), array.rows(), array.head_rows(), logs};
+    }
+  };
+  struct RowOut {
+    const DeviceArray& array;
+    template <class To>
+    operator To() const {  // NOLINT(google-explicit-constructor)
+      return {array.data(), array.rows(), array.head_rows()};
+    }
+  };
+  In in() const { return {*this}; }
+  RowIn row_in(bool logs = true) const { return {*this, logs}; }
+  /// Not wanted: no address, and a program writes nothing.
+  In out(bool wanted = true) { return {*this, wanted}; }
+  RowOut row_out() { return {*this}; }
+
+  /// Back on the host, exactly. Waits for the kernels before it.
+  std::vector<double> values() const;
+
+ private:
+  struct Allocation;
+  /// f(bytes from the first of each head's on the device, from the first on the host, and how many) for what lies
+  /// together.
+  template <class F>
+  void each_part(F f) const;
+
+  Format format_;
+  int heads_, rows_, cols_, head_rows_;
+  void* data_ = nullptr;
+  std::shared_ptr<double> memory_;  ///< of this and its neighbours in a pack
+};
+
+/// A map of `array` whose boxes are the panels of a tile of so many rows. In a pack it begins at the sequence's first
+/// row and ends at its last: what a box holds of its neighbour's rows is filled with zeros. Throws DeviceError.
+tile::TensorMap tensor_map(const DeviceArray& array, Format format, int tile_rows);
+
+}  // namespace assay

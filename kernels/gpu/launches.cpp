@@ -1,0 +1,137 @@
+#include "kernels/gpu/launches.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/core/pack.hpp"
+#include "kernels/core/type_name.hpp"
+
+namespace assay::tile {
+namespace {
+
+thread_local const GpuRun* of_thread = nullptr;
+
+/// Contracts let a device fuse products with sums, and warpgroups are of one architecture.
+std::vector<std::string> options(const language::device::Gpu& gpu) {
+  return {"--std=c++20", "--device-as-default-execution-space", "--gpu-architecture=" + gpu.architecture() + "a"};
+}
+
+}  // namespace
+
+GpuKernels::GpuKernels(const language::device::Driver& driver, language::KeptTexts kept, language::GpuNews news)
+    : gpu_(driver), news_(std::move(news)), programs_(gpu_, std::move(kept), news_.refuses, options(gpu_)) {}
+
+void GpuKernels::make(const std::set<std::string>& lines, const std::string& what) {
+  programs_.make(code, lines, what, [&](std::size_t missing) { news_.compiles(text(missing, " kernels of ", what)); });
+}
+
+void GpuRun::launch(const std::string& line, std::size_t blocks, std::span<const void* const> arguments,
+                    std::size_t bytes) const {
+  if (lists()) {
+    const std::lock_guard lock(guard_);
+    lines_->insert(line);
+    return;
+  }
+  const language::device::Program program = kernels_->find(line);
+  if (program.run == nullptr) throw DeviceError(text("a kernel does not compile: ", program.why, " (", line, ")"));
+  if (program.start.arguments != bytes) throw std::logic_error("arguments of a kernel are not the device's: " + line);
+  // CUDA's, which reads them.
+  auto** const read = const_cast<void**>(arguments.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  gpu().must(gpu().driver().launch(
+      program.run, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(program.start.threads), 1, 1,
+      static_cast<unsigned>(program.start.shared * sizeof(double)), stream_->get(), read, nullptr));
+}
+
+std::shared_ptr<double> GpuRun::memory(std::size_t bytes) const {
+  if (lists()) return nullptr;
+  auto all = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
+  if (all == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));
+  return all;
+}
+
+const GpuRun& GpuRun::current() {
+  if (of_thread == nullptr) throw std::logic_error("a kernel is launched outside of a run");
+  return *of_thread;
+}
+
+InRun::InRun(const GpuRun& run)
+    : entered_(run.lists() ? nullptr : std::make_unique<language::device::Entered>(run.gpu())) {
+  of_thread = &run;
+}
+InRun::~InRun() { of_thread = nullptr; }
+
+double run_timed(int repetitions, const std::function<void()>& launches) {
+  launches();
+  if (repetitions == 0) return 0;
+  const GpuRun& run = GpuRun::current();
+  const language::device::Driver& d = run.gpu().driver();
+  const auto must = [&](language::device::Driver::Status status) { run.gpu().must(status); };
+  language::device::Driver::Handle begin = nullptr, end = nullptr;
+  must(d.create_event(&begin, 0)), must(d.create_event(&end, 0));
+  must(d.record(begin, run.stream()->get()));
+  for (int i = 0; i < repetitions; ++i) launches();
+  must(d.record(end, run.stream()->get())), must(d.await_event(end));
+  float milliseconds = 0;
+  must(d.milliseconds(&milliseconds, begin, end));
+  must(d.destroy_event(begin)), must(d.destroy_event(end));
+  return static_cast<double>(milliseconds) / repetitions;
+}
+
+namespace {
+
+/// `kind`: ASSAY_LAUNCH, ASSAY_PACK or ASSAY_TURNS.
+std::string line_of(const char* kind, const std::type_info& type) { return text(kind, '(', type_name(type), ')'); }
+
+/// The launch of a sequence of a pack.
+struct PackedLaunch : pack::Request {
+  const BlocksLaunch& launch;
+  explicit PackedLaunch(const BlocksLaunch& what) : launch(what) {}
+};
+
+/// One launch for the sequences that have come to it.
+void launch_packed(std::span<pack::Request* const> requests) {
+  const BlocksLaunch& like = static_cast<const PackedLaunch&>(*requests[0]).launch;
+  std::vector<std::byte> sequences(requests.size() * like.sequence_bytes);
+  std::byte* next = sequences.data();
+  int blocks = 0;
+  for (const pack::Request* request : requests) {
+    const BlocksLaunch& launch = static_cast<const PackedLaunch&>(*request).launch;
+    std::memcpy(next, launch.args, launch.args_bytes);
+    std::memcpy(next + launch.grid_at, launch.grid, launch.grid_bytes);
+    std::memcpy(next + launch.first_at, &blocks, sizeof blocks);
+    next += launch.sequence_bytes;
+    blocks += launch.blocks;
+  }
+  if (blocks == 0) return;
+  const GpuRun& run = GpuRun::current();
+  const auto table = run.memory(sequences.size());
+  const language::device::Address address = language::device::address_of(table.get());
+  if (!run.lists()) run.stream()->upload(address, sequences.data(), sequences.size()), run.stream()->wait();
+  const int count = static_cast<int>(requests.size());
+  const void* const arguments[] = {&address, &count};
+  run.launch(line_of("ASSAY_PACK", like.type), static_cast<std::size_t>(blocks), arguments, like.sequence_bytes);
+}
+
+}  // namespace
+
+void launch_blocks(const BlocksLaunch& launch, bool packs) {
+  if (packs && pack::active()) {
+    PackedLaunch request(launch);
+    return pack::meet(pack::Place{launch_packed, reinterpret_cast<std::intptr_t>(&launch.type)}, request);
+  }
+  if (launch.blocks == 0) return;
+  const void* const arguments[] = {launch.args, launch.grid};
+  GpuRun::current().launch(line_of("ASSAY_LAUNCH", launch.type), static_cast<std::size_t>(launch.blocks), arguments,
+                           launch.args_bytes);
+}
+
+void take_turns(const std::type_info& type, const void* turn, std::size_t bytes, std::size_t n) {
+  constexpr std::size_t threads = 256;
+  if (n == 0) return;
+  const void* const arguments[] = {turn, &n};
+  GpuRun::current().launch(line_of("ASSAY_TURNS", type), (n + threads - 1) / threads, arguments, bytes);
+}
+
+}  // namespace assay::tile

@@ -1,0 +1,117 @@
+#pragma once
+// Launches of tile programs on a GPU of NVIDIA, each compiled at first use (kernels/cuda/on_device.cuh).
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "kernels/cuda/arguments.hpp"
+#include "language/device/programs.hpp"
+#include "reference/core/problem.hpp"
+
+namespace assay {
+
+/// The GPU refused something; the message says what.
+using DeviceError = language::device::DeviceFailure;
+
+namespace tile {
+
+/// The GPU that this process runs kernels on, and their programs.
+class GpuKernels {
+ public:
+  /// Throws DeviceError if there is none.
+  GpuKernels(const language::device::Driver& driver, language::KeptTexts kept, language::GpuNews news);
+
+  const language::device::Gpu& gpu() const { return gpu_; }
+  language::device::Program find(const std::string& line) {
+    return programs_.find(code, line, line, [] {});
+  }
+  /// Compiles those of `lines` that have no program yet, side by side; `what` they are, for who is told.
+  void make(const std::set<std::string>& lines, const std::string& what);
+
+ private:
+  static constexpr const char* code = "#include \"kernels/cuda/on_device.cuh\"\n";
+  language::device::Gpu gpu_;
+  language::GpuNews news_;
+  language::device::Programs programs_;
+};
+
+/// What a thread launches goes to a run: on the GPU, in order, or, where `lines` are listed, nowhere. It ends on the
+/// thread that it began on.
+class GpuRun {
+ public:
+  explicit GpuRun(GpuKernels& kernels)
+      : kernels_(&kernels),
+        entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
+        stream_(std::make_shared<language::device::Stream>(kernels.gpu())) {}
+  /// Lists programs. Arrays have no memory then, and are full of ones.
+  explicit GpuRun(std::set<std::string>& lines) : lines_(&lines) {}
+
+  bool lists() const { return lines_ != nullptr; }
+  const std::shared_ptr<language::device::Stream>& stream() const { return stream_; }
+  const language::device::Gpu& gpu() const { return kernels_->gpu(); }
+  /// Arguments: their addresses, and the bytes of the first, which the device knows.
+  void launch(const std::string& line, std::size_t blocks, std::span<const void* const> arguments,
+              std::size_t bytes) const;
+  /// Bytes on the GPU. Throws DeviceError if there is no room.
+  std::shared_ptr<double> memory(std::size_t bytes) const;
+
+  /// That of this thread.
+  static const GpuRun& current();
+
+ private:
+  GpuKernels* kernels_ = nullptr;
+  std::set<std::string>* lines_ = nullptr;
+  mutable std::mutex guard_;
+  std::unique_ptr<language::device::Entered> entered_;
+  std::shared_ptr<language::device::Stream> stream_;
+};
+
+/// This thread's launches are that run's until this ends.
+class InRun {
+ public:
+  explicit InRun(const GpuRun& run);
+  InRun(const InRun&) = delete;
+  InRun& operator=(const InRun&) = delete;
+  ~InRun();
+
+ private:
+  std::unique_ptr<language::device::Entered> entered_;
+};
+
+/// Runs `launches`, and again between two events if a time is wanted; returns milliseconds, or 0.
+double run_timed(int repetitions, const std::function<void()>& launches);
+
+/// A launch of blocks: its type, its arguments and its grid in memory, and where a pack's table has them.
+struct BlocksLaunch {
+  const std::type_info& type;
+  const void *args, *grid;
+  std::size_t args_bytes, grid_bytes;
+  int blocks;
+  std::size_t sequence_bytes, grid_at, first_at;  ///< of PackedSequence
+};
+/// `packs`: in a pack, with the blocks of the other sequences as one grid, which is a program of its own; else the
+/// sequences share their arrays and launch one after another.
+void launch_blocks(const BlocksLaunch& launch, bool packs);
+template <class Launch, class Args, class Grid>
+void launch_blocks(const Args& args, const Grid& grid, bool packs) {
+  using Sequence = PackedSequence<Args, Grid>;
+  launch_blocks({typeid(Launch), &args, &grid, sizeof args, sizeof grid, grid.items(), sizeof(Sequence),
+                 offsetof(Sequence, grid), offsetof(Sequence, first)},
+                packs);
+}
+
+/// turn(i) for each i < n. In a pack every sequence has a launch of its own, for that is no tile program.
+void take_turns(const std::type_info& type, const void* turn, std::size_t bytes, std::size_t n);
+template <class Turn>
+void take_turns(const Turn& turn, std::size_t n) {
+  take_turns(typeid(Turn), &turn, sizeof turn, n);
+}
+
+}  // namespace tile
+}  // namespace assay

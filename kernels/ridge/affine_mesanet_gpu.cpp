@@ -1,0 +1,47 @@
+// Affine MesaNet on the device: launches and instances.
+#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/plans/affine_mesanet.hpp"
+
+namespace assay::tile {
+namespace {
+
+/// Rows of a chunk whose gradients fit in shared memory; `tile` is the CPU's with the same chunk.
+template <Format F>
+inline constexpr int rows_of_chunk = F == Format::fp64 ? 16 : 32;
+int chunk_tile(const Problem&, Format precision) { return precision == Format::fp64 ? 1 : 0; }
+
+template <Format F>
+using AffinePolicy = StaticPolicy<affine_mesanet_sites, F>;
+
+/// A warp for every 16 rows: of a chunk, or of a state.
+template <class P, int D>
+struct Tiles {
+  static constexpr int tokens = rows_of_chunk<P::precision>, dim = D, stages = 2;
+  using Executor = MmaBlock<P, tokens / 16>;
+  using States = MmaBlock<P, D / 16>;
+};
+
+Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
+  const RidgeShape shape(problem);
+  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
+    using P = AffinePolicy<F>;
+    return affine_mesanet_plan<Tiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
+  });
+}
+
+std::string obstacle(const Problem& problem, Format precision) {
+  const RidgeShape shape(problem);
+  if (shape.key_dim != shape.value_dim)
+    return text("device kernels are compiled for K = V, got ", shape.key_dim, " and ", shape.value_dim);
+  const std::string dims = device_dim_obstacle(shape.key_dim, shape.value_dim, precision);
+  return dims.empty() ? ridge_obstacle(problem) : dims;
+}
+
+constexpr GpuForm forms[] = {{"chunkwise", obstacle, chunk_tile, run_chunkwise}};
+
+}  // namespace
+}  // namespace assay::tile
+
+namespace assay::on_gpu {
+extern const GpuRoom affine_mesanet = {"affine_mesanet", tile::forms};
+}
