@@ -25,7 +25,7 @@ struct ChannelTiles {
   static constexpr ChannelChunk chunk = channel_chunk<P::precision>();
   using Executor = MmaBlock<P, chunk.length / 16>;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, read_values = 2 * values,
-                       pass_values = 16, channels = D < 64 ? D : 64, stages = 3;
+                       pass_values = 16, channels = imin(D, 64), stages = 3;
 };
 
 }  // namespace assay::tile

@@ -38,7 +38,7 @@ class CudaDevice {
   using Values = DeviceArray;
 
   template <class Shape>
-  CudaDevice(const Shape& shape, GpuTimes* times) : head_axis_(shape.head_axis), times_(times) {}
+  CudaDevice(const Shape& shape, GpuTimes* timed) : head_axis_(shape.head_axis), times_(timed) {}
 
   template <FixedString Site>
   DeviceArray input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {

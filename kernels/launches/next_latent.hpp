@@ -13,7 +13,7 @@ inline std::vector<double> next_latent_features(const Problem& problem, std::siz
   const std::vector<double>& keys = problem.inputs.at("k").data;
   const auto carry = problem.inputs.find("k_carry");
   std::vector<double> x(keys.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  for (std::size_t i = 0; i < x.size() && head_size > 0; ++i) {
     const std::size_t head = i / head_size, column = i % head_size;
     x[i] = column >= row ? keys[i - row] : carry == problem.inputs.end() ? 0 : carry->second.data[head * row + column];
   }

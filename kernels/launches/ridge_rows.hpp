@@ -1,5 +1,6 @@
 #pragma once
 // A ridge as problems give it, a number for all, for every head, row or dimension, spelled out for all of these.
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -28,7 +29,8 @@ struct RidgeRows {
   }
 
  private:
-  static std::size_t extent(int n) { return static_cast<std::size_t>(n); }
+  /// Of no rows nothing is asked.
+  static std::size_t extent(int n) { return static_cast<std::size_t>(std::max(n, 1)); }
   /// Where the number stands that is element i of [heads][rows][dims].
   std::size_t place(const Array& given, std::size_t i) const {
     const std::size_t n = extent(rows), d = extent(dims), lead = head_axis && !given.shape.empty() ? 1 : 0;

@@ -88,8 +88,8 @@ Program Programs::loaded(const std::string& binary) const {
   gpu_.must(d.get_global(&start, &bytes, module, "assay_start"));
   Stream(gpu_).download(&program.start, start, sizeof program.start);
   constexpr int dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-  if (const std::size_t bytes = program.start.shared * sizeof(double); bytes > 0)
-    gpu_.must(d.set_attribute(program.run, dynamic_shared, static_cast<int>(bytes)));
+  if (program.start.shared > 0)
+    gpu_.must(d.set_attribute(program.run, dynamic_shared, static_cast<int>(program.start.shared * sizeof(double))));
   return program;
 }
 

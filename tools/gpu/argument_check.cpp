@@ -23,15 +23,14 @@
 #include "reference/core/error.hpp"
 #include "tools/gpu/argument_cases.hpp"
 #include "tools/gpu/checks.hpp"
+#include "tools/gpu/sources.hpp"
 #include "tools/gpu/wide_emulation.hpp"
 #include "tools/run/device.hpp"
-// Made by CMake: the digest of what takes arguments.
-#include <argument_sources.hpp>
 
 namespace assay {
 namespace {
 
-using namespace device_cases;
+using device_cases::Case, device_cases::has_scores, device_cases::packed;
 
 struct Options {
   bool subset = false, forms = false, programs = false;
@@ -289,7 +288,7 @@ void require_list() {
         for (const int more : {0, 8}) {
           const int d = (forward ? listed->widest_forward : listed->widest) + more;
           if (!forward && listed->widest == 0) continue;
-          Problem problem = cases(mechanism, {1, 1, d, d}).front().problem;
+          Problem problem = device_cases::cases(mechanism, {1, 1, d, d}).front().problem;
           if (forward && listed->widest != listed->widest_forward) problem.cotangents.clear();
           const std::string why = form.obstacle(problem, Format::bf16);
           require(why.empty() == (more == 0), mechanism, ' ', form.name, " of ", d, " channels: '", why, "'");

@@ -27,9 +27,8 @@
 #include "reference/core/inputs.hpp"
 #include "tools/gpu/checks.hpp"
 #include "tools/gpu/record.hpp"
+#include "tools/gpu/sources.hpp"
 #include "tools/run/device.hpp"
-// Made by CMake: the digests of the rooms' kernel sources.
-#include <gpu_sources.hpp>
 
 namespace assay {
 namespace {
