@@ -53,7 +53,7 @@ int softmax_tile(const Problem& problem, Format precision) {
   return precision == Format::bf16 || precision == Format::fp16 ? 3 : tiled_tile(problem, precision);
 }
 
-constexpr GpuForm forms[] = {{"tiled", attention_obstacle, softmax_tile, run_tiled},
+constexpr GpuForm forms[] = {{"tiled", attention_obstacle, softmax_tile, run_tiled, true},
                              {"split_decode", decode_obstacle, decode_tile, run_split_decode}};
 
 }  // namespace

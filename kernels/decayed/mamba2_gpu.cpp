@@ -16,7 +16,7 @@ Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) 
   });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, sum_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, sum_tile, run_chunkwise, true}};
 
 }  // namespace
 }  // namespace assay::tile

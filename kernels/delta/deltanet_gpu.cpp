@@ -50,8 +50,8 @@ int chunkwise_tile(const Problem& problem, Format precision) {
                        [&]<Format F, int D>() { return chunk_of<F, D>().tile; });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run<false>},
-                             {"neumann", recurrence_obstacle, chunkwise_tile, run<true>}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run<false>, true},
+                             {"neumann", recurrence_obstacle, chunkwise_tile, run<true>, true}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -20,7 +20,7 @@ Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) 
   });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, gated_delta_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, gated_delta_tile, run_chunkwise, true}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -42,8 +42,8 @@ Answer run(const Problem& problem, Format precision, GpuTimes* times) {
   });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run<LinearMomentum>},
-                             {"log_domain", recurrence_obstacle, momentum_tile, run<LogDomainMomentum>}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run<LinearMomentum>, true},
+                             {"log_domain", recurrence_obstacle, momentum_tile, run<LogDomainMomentum>, true}};
 
 }  // namespace
 }  // namespace assay::tile

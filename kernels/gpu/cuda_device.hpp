@@ -43,7 +43,11 @@ class CudaDevice {
   template <FixedString Site>
   DeviceArray input(const Arrays& arrays, std::string_view name, int heads, int rows, int cols) const {
     const auto it = arrays.find(name);
-    return it == arrays.end() ? zeros<Site>(heads, rows, cols) : array<Site>(heads, rows, cols, it->second.data);
+    if (it == arrays.end()) return zeros<Site>(heads, rows, cols);
+    const GpuRun& run = GpuRun::current();
+    if (!run.keeps()) return array<Site>(heads, rows, cols, it->second.data);
+    return DeviceArray(format_of<P, Site>, heads, rows, cols,
+                       run.given(name, it->second.shape, {heads, rows, cols}, format_of<P, Site>));
   }
   template <FixedString Site>
   DeviceArray array(int heads, int rows, int cols, const std::vector<double>& values) const {
@@ -55,7 +59,7 @@ class CudaDevice {
   }
   template <FixedString Site>
   DeviceArray zeros(int heads, int rows, int cols) const {
-    return array<Site>(heads, rows, cols, std::vector<double>(static_cast<std::size_t>(heads) * rows * cols));
+    return DeviceArray(format_of<P, Site>, heads, rows, cols, nullptr);
   }
 
   template <FixedString Site>
@@ -143,7 +147,11 @@ class CudaDevice {
 
   std::vector<double> values(const DeviceArray& x) const { return x.values(); }
   Array array_of(const DeviceArray& x, std::vector<int> rest) const {
-    return Array(axes_of(head_axis_, x.heads(), std::move(rest)), x.values());
+    const GpuRun& run = GpuRun::current();
+    std::vector<int> shape = axes_of(head_axis_, x.heads(), std::move(rest));
+    if (!run.keeps()) return Array(std::move(shape), x.values());
+    run.kept().push_back(x);
+    return Array(std::move(shape), {static_cast<double>(run.kept().size() - 1)});
   }
 
  private:

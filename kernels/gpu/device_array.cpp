@@ -74,7 +74,8 @@ struct DeviceArray::Allocation : pack::Request {
     for (const DeviceArray* a : arrays) rows += a->rows_, bytes += a->bytes();
     const tile::GpuRun& run = tile::GpuRun::current();
     const auto memory = run.memory(bytes);
-    if (!run.lists()) run.stream()->fill(address_of(memory.get()), 0xff, bytes);
+    // Who has results on the GPU measures, and has been judged before.
+    if (!run.lists() && !run.keeps()) run.stream()->fill(address_of(memory.get()), 0xff, bytes);
     std::size_t first = 0;
     for (DeviceArray* a : arrays) {
       a->memory_ = memory;
@@ -94,6 +95,17 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
     pack::Request* const alone[] = {&request};
     Allocation::serve(alone);
   }
+}
+
+DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, void* data)
+    : format_(format), heads_(heads), rows_(rows), cols_(cols), head_rows_(rows), data_(data) {
+  if (data != nullptr) return;
+  *this = DeviceArray(format, heads, rows, cols);
+  const tile::GpuRun& run = tile::GpuRun::current();
+  if (run.lists()) return;
+  each_part([&](std::size_t there, std::size_t, std::size_t bytes) {
+    run.stream()->fill(address_of(data_) + there, 0, bytes);
+  });
 }
 
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values)

@@ -17,10 +17,13 @@ class DeviceArray {
  public:
   /// All bits set, which is NaN in every format: what a kernel forgets to write cannot pass for a number.
   DeviceArray(Format format, int heads, int rows, int cols);
+  /// Somebody else's numbers, which lie densely and stay there; null: zeros.
+  DeviceArray(Format format, int heads, int rows, int cols, void* data);
   /// `values` rounded to nearest. Throws InputError unless there are heads * rows * cols of them.
   DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
 
   void* data() const { return data_; }
+  Format format() const { return format_; }
   int heads() const { return heads_; }
   int rows() const { return rows_; }
   int cols() const { return cols_; }

@@ -10,7 +10,9 @@
 
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/gpu/device_array.hpp"
 #include "kernels/gpu/launches.hpp"
+#include "reference/core/error.hpp"
 // Made by CMake: GPU_ROOM(name) for every room with launch code.
 #include <gpu_room_list.hpp>
 
@@ -67,15 +69,29 @@ std::vector<Answer> answers_in(const tile::GpuRun& run, const GpuForm& form, std
       [&](const Problem& p) { return answer_in(run, form, p, precision, nullptr); });
 }
 
-/// Compiles what launches(run) would launch, once for each `kind`.
+/// The result of a run of tensors that goes to that one.
+const DeviceArray& kept_of(const tile::GpuRun& run, const Answer& answer, std::string_view name,
+                           const GpuTensor& tensor) {
+  const bool is_gradient = name.starts_with("d_");
+  const Arrays& arrays = is_gradient ? answer.gradients : answer.outputs;
+  const auto at = arrays.find(is_gradient ? name.substr(2) : name);
+  require(at != arrays.end() && !at->second.shape.empty(), name, ": these kernels do not leave it on the GPU");
+  const DeviceArray& kept = run.kept().at(static_cast<std::size_t>(at->second.data.at(0)));
+  require(tensor.format == kept.format(), name, ": expected room for ", name_of(kept.format()), ", got ",
+          name_of(tensor.format));
+  return kept;
+}
+language::device::Address address_of(const void* p) { return reinterpret_cast<language::device::Address>(p); }
+
+/// Compiles the programs that are listed, once for each `kind`.
 template <class F>
-void prepare(const std::string& kind, const GpuForm& form, F launches) {
+void prepare(const std::string& kind, const GpuForm& form, F lists) {
   std::once_flag* once = nullptr;
   {
     const std::lock_guard lock(opened().guard);
     once = &opened().prepared[kind];
   }
-  std::call_once(*once, [&] { kernels().make(listed(launches), std::string(form.name)); });
+  std::call_once(*once, [&] { kernels().make(lists(), std::string(form.name)); });
 }
 std::string kind_of(const GpuForm& form, const Problem& problem, Format precision) {
   return text(reinterpret_cast<std::uintptr_t>(&form), ' ', name_of(precision), kind_of(problem));
@@ -131,14 +147,40 @@ std::string gpu_obstacle(std::string_view room, std::string_view form, const Pro
 
 Answer run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, GpuTimes* times) {
   const auto answer = [&](const tile::GpuRun& run) { return answer_in(run, form, problem, precision, times); };
-  prepare(kind_of(form, problem, precision), form, answer);
+  prepare(kind_of(form, problem, precision), form, [&] { return listed(answer); });
   const std::lock_guard lock(opened().running);  // what is timed runs alone
   return answer(tile::GpuRun(kernels()));
 }
 
+void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, const GpuTensors& given,
+                const GpuTensors& found, void* stream) {
+  prepare("tensors of " + kind_of(form, problem, precision), form,
+          [&] { return gpu_programs(form, problem, precision, given, found); });
+  const tile::GpuRun run(kernels(), given, stream);
+  const Answer answer = answer_in(run, form, problem, precision, nullptr);
+  for (const auto& [name, tensor] : found) {
+    const DeviceArray& from = kept_of(run, answer, name, tensor);
+    run.stream()->copy(address_of(tensor.data), address_of(from.data()), from.bytes());
+  }
+}
+
+std::set<std::string> gpu_programs(const GpuForm& form, const Problem& problem, Format precision,
+                                   const GpuTensors& given, const GpuTensors& found) {
+  require(form.takes_tensors, form.name, " does not take tensors on the GPU");
+  for (const auto& [name, value] : problem.params)  // others are looked up among an input's numbers
+    require(name == "scale" || name == "bandwidth" || name == "causal" || name == "window", name,
+            ": not with tensors on the GPU");
+  std::set<std::string> lines;
+  const tile::GpuRun run(lines, &given);
+  const Answer answer = answer_in(run, form, problem, precision, nullptr);
+  for (const auto& [name, tensor] : found) kept_of(run, answer, name, tensor);
+  return lines;
+}
+
 std::vector<Answer> run_packed(const GpuForm& form, std::span<const Problem> problems, Format precision) {
   const auto answers = [&](const tile::GpuRun& run) { return answers_in(run, form, problems, precision); };
-  if (!problems.empty()) prepare(text("pack of ", kind_of(form, problems[0], precision)), form, answers);
+  if (!problems.empty())
+    prepare(text("pack of ", kind_of(form, problems[0], precision)), form, [&] { return listed(answers); });
   const std::lock_guard lock(opened().running);
   return answers(tile::GpuRun(kernels()));
 }

@@ -1,5 +1,7 @@
 #pragma once
 // The rooms' kernels on a GPU of NVIDIA, for code that knows no CUDA.
+#include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -41,7 +43,16 @@ struct GpuForm {
   int (*tile)(const Problem& problem, Format precision);
   /// What run_on_gpu asks for: launches in the run that this thread is in.
   Answer (*run)(const Problem& problem, Format precision, GpuTimes* times);
+  /// Whether inputs may be on the GPU: no host looks at their numbers, or at those of results.
+  bool takes_tensors = false;
 };
+
+/// A tensor on the GPU: dense, in the order of a problem's axes.
+struct GpuTensor {
+  void* data;
+  Format format;
+};
+using GpuTensors = std::map<std::string, GpuTensor, std::less<>>;
 
 struct GpuRoom {
   std::string_view name;
@@ -62,6 +73,14 @@ std::string gpu_obstacle(std::string_view room, std::string_view form, const Pro
 /// passed the door of its room and has no obstacle; a GPU is open. The first of a kind compiles its kernels, side by
 /// side. Throws DeviceError.
 Answer run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, GpuTimes* times = nullptr);
+/// The same of a problem whose arrays have shapes alone: `given` are its inputs and cotangents, by name. Those of its
+/// answer that `found` names ("o", "d_q") are written there. In the order of a stream of CUDA (CUstream); does not
+/// wait. Throws InputError where a form does not take tensors, or one has another format or size.
+void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, const GpuTensors& given,
+                const GpuTensors& found, void* stream);
+/// Checks as much, without a GPU; the programs that it compiles.
+std::set<std::string> gpu_programs(const GpuForm& form, const Problem& problem, Format precision,
+                                   const GpuTensors& given, const GpuTensors& found);
 /// The programs that this compiles (kernels/cuda/on_device.cuh), by the lines that name them; `packed`: and a pack of
 /// such problems. Needs no GPU.
 std::set<std::string> gpu_programs(const GpuForm& form, const Problem& problem, Format precision, bool packed = false);

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "kernels/core/pack.hpp"
 #include "kernels/core/type_name.hpp"
+#include "reference/core/error.hpp"
 
 namespace assay::tile {
 namespace {
@@ -49,6 +52,22 @@ std::shared_ptr<double> GpuRun::memory(std::size_t bytes) const {
   auto all = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
   if (all == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));
   return all;
+}
+
+void* GpuRun::given(std::string_view name, const std::vector<int>& shape, const std::array<int, 3>& expected,
+                    Format format) const {
+  const auto count = [](const auto& extents) {
+    return std::accumulate(std::begin(extents), std::end(extents), std::size_t{1},
+                           [](std::size_t all, int n) { return all * static_cast<std::size_t>(n); });
+  };
+  const auto& [heads, rows, cols] = expected;
+  require(count(shape) == count(expected), name, ": expected ", heads, " heads of ", rows, " x ", cols,
+          " numbers, got another shape");
+  const auto found = given_->find(name);
+  require(found != given_->end(), name, ": its numbers are nowhere");
+  require(found->second.format == format, name, ": expected ", name_of(format), ", got ",
+          name_of(found->second.format));
+  return found->second.data;
 }
 
 const GpuRun& GpuRun::current() {

@@ -1,5 +1,6 @@
 #pragma once
 // Launches of tile programs on a GPU of NVIDIA, each compiled at first use (kernels/cuda/on_device.cuh).
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -7,10 +8,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <vector>
 
 #include "kernels/cuda/arguments.hpp"
+#include "kernels/gpu/device_array.hpp"
+#include "kernels/gpu/gpu.hpp"
 #include "language/device/programs.hpp"
 #include "reference/core/problem.hpp"
 
@@ -45,14 +49,28 @@ class GpuKernels {
 /// thread that it began on.
 class GpuRun {
  public:
+  /// Of a problem whose arrays have shapes alone: `given` are its inputs and cotangents, by name. In the order of that
+  /// stream, which is somebody else's; of results that a plan makes arrays of, `kept` has those.
+  GpuRun(GpuKernels& kernels, const GpuTensors& given, void* stream)
+      : kernels_(&kernels),
+        given_(&given),
+        entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
+        stream_(std::make_shared<language::device::Stream>(kernels.gpu(), stream)) {}
   explicit GpuRun(GpuKernels& kernels)
       : kernels_(&kernels),
         entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
         stream_(std::make_shared<language::device::Stream>(kernels.gpu())) {}
   /// Lists programs. Arrays have no memory then, and are full of ones.
-  explicit GpuRun(std::set<std::string>& lines) : lines_(&lines) {}
+  explicit GpuRun(std::set<std::string>& lines, const GpuTensors* given = nullptr) : lines_(&lines), given_(given) {}
 
   bool lists() const { return lines_ != nullptr; }
+  /// Whether results stay on the GPU.
+  bool keeps() const { return given_ != nullptr; }
+  /// The given tensor of that name and shape. Throws InputError unless it has that format and as many numbers as
+  /// `expected`, [heads][rows][cols].
+  void* given(std::string_view name, const std::vector<int>& shape, const std::array<int, 3>& expected,
+              Format format) const;
+  std::vector<DeviceArray>& kept() const { return kept_; }
   const std::shared_ptr<language::device::Stream>& stream() const { return stream_; }
   const language::device::Gpu& gpu() const { return kernels_->gpu(); }
   /// Arguments: their addresses, and the bytes of the first, which the device knows.
@@ -67,6 +85,8 @@ class GpuRun {
  private:
   GpuKernels* kernels_ = nullptr;
   std::set<std::string>* lines_ = nullptr;
+  const GpuTensors* given_ = nullptr;
+  mutable std::vector<DeviceArray> kept_;
   mutable std::mutex guard_;
   std::unique_ptr<language::device::Entered> entered_;
   std::shared_ptr<language::device::Stream> stream_;

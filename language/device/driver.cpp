@@ -68,6 +68,7 @@ bool find_driver(Driver& d) {
   functions.find(d.release, "cuMemFreeAsync");
   functions.find(d.to_device, "cuMemcpyHtoDAsync_v2");
   functions.find(d.to_host, "cuMemcpyDtoHAsync_v2");
+  functions.find(d.on_device, "cuMemcpyDtoDAsync_v2");
   functions.find(d.fill, "cuMemsetD8Async");
   functions.find(d.create_stream, "cuStreamCreate");
   functions.find(d.destroy_stream, "cuStreamDestroy_v2");

@@ -35,6 +35,7 @@ struct Driver {
   Status (*release)(Address address, Handle stream);
   Status (*to_device)(Address to, const void* from, std::size_t bytes, Handle stream);
   Status (*to_host)(void* to, Address from, std::size_t bytes, Handle stream);
+  Status (*on_device)(Address to, Address from, std::size_t bytes, Handle stream);
   Status (*fill)(Address to, unsigned char value, std::size_t bytes, Handle stream);
   Status (*create_stream)(Handle* stream, unsigned flags);
   Status (*destroy_stream)(Handle stream);

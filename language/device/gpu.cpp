@@ -46,6 +46,7 @@ Stream::Stream(const Gpu& gpu) : gpu_(gpu) {
   ++gpu.streams_;
 }
 Stream::~Stream() {
+  if (!is_own_) return;
   gpu_.driver().synchronise(stream_);  // what it copies lives until then
   gpu_.driver().destroy_stream(stream_);
   if (--gpu_.streams_ == 0) gpu_.driver().trim_pool(gpu_.pool_, 0);  // others in this process want memory, too

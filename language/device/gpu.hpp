@@ -85,6 +85,8 @@ class Entered {
 class Stream {
  public:
   explicit Stream(const Gpu& gpu);
+  /// Somebody else's, which outlives this.
+  Stream(const Gpu& gpu, Driver::Handle others) : gpu_(gpu), stream_(others), is_own_(false) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   ~Stream();
@@ -93,6 +95,9 @@ class Stream {
   void wait() const { gpu_.must(gpu_.driver().synchronise(stream_)); }
   void upload(Address to, const void* from, std::size_t bytes) const {
     if (bytes > 0) gpu_.must(gpu_.driver().to_device(to, from, bytes, stream_));
+  }
+  void copy(Address to, Address from, std::size_t bytes) const {
+    if (bytes > 0) gpu_.must(gpu_.driver().on_device(to, from, bytes, stream_));
   }
   void fill(Address to, unsigned char value, std::size_t bytes) const {
     if (bytes > 0) gpu_.must(gpu_.driver().fill(to, value, bytes, stream_));
@@ -106,6 +111,7 @@ class Stream {
  private:
   const Gpu& gpu_;
   Driver::Handle stream_ = nullptr;
+  bool is_own_ = true;
 };
 
 /// Doubles on the GPU, freed in the order of the stream; null where there is no room.

@@ -2,8 +2,10 @@
 // compiler can read.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "kernels/core/kernel_room.hpp"
 #include "kernels/gpu/gpu.hpp"
@@ -46,6 +48,54 @@ TEST(GpuPrograms, AreNamedSoThatAnotherCompilerReadsThem) {
   for (const std::string& line : all)
     for (const char* unread : {"(anonymous", "{lambda", "'lambda", "FixedString"})
       EXPECT_EQ(line.find(unread), std::string::npos) << line;
+}
+
+/// Tensors on the GPU: bf16 for what is multiplied, fp32 for gates and states, as assay.kernels has them.
+Format format_of(std::string_view tensor) {
+  for (const char* name : {"q", "k", "v", "p", "o"})
+    if (tensor == name || tensor == "d_" + std::string(name)) return Format::bf16;
+  return Format::fp32;
+}
+GpuTensors named(const Arrays& arrays, std::string_view prefix) {
+  GpuTensors all;
+  for (const auto& [name, array] : arrays) {
+    const std::string full = std::string(prefix) + name;
+    all[full] = {nullptr, format_of(full)};
+  }
+  return all;
+}
+
+/// A problem without its numbers.
+Problem shapes_of(Problem problem) {
+  for (Arrays* arrays : {&problem.inputs, &problem.cotangents})
+    for (auto& [name, array] : *arrays) array.data.clear();
+  return problem;
+}
+
+TEST(GpuPrograms, TakeTensorsByTheirFormats) {
+  int forms = 0;
+  for (const GpuRoom* room : gpu_rooms())
+    for (const GpuForm& form : room->forms) {
+      if (!form.takes_tensors) continue;
+      ++forms;
+      const Problem problem = problem_of(*room, form, Format::bf16, 64), shapes = shapes_of(problem);
+      const std::optional<Answer> answer = listed_room(room->name).shapes(problem);
+      ASSERT_TRUE(answer.has_value()) << room->name;
+      GpuTensors given = named(problem.inputs, ""), found = named(answer->outputs, "");
+      given.merge(named(problem.cotangents, "")), found.merge(named(answer->gradients, "d_"));
+      found.erase("d_bandwidth");  // a sum that the host makes
+      EXPECT_EQ(gpu_programs(form, shapes, Format::bf16, given, found), gpu_programs(form, problem, Format::bf16))
+          << room->name << ' ' << form.name;
+      given.at("v").format = Format::fp16;
+      EXPECT_THROW(gpu_programs(form, shapes, Format::bf16, given, found), InputError) << room->name;
+      given.at("v").format = Format::bf16, found.at("o").format = Format::fp32;
+      EXPECT_THROW(gpu_programs(form, shapes, Format::bf16, given, found), InputError) << room->name;
+      found.erase("o");
+      Problem longer = shapes;
+      ++longer.inputs.at("v").shape[2];
+      EXPECT_THROW(gpu_programs(form, longer, Format::bf16, given, found), InputError) << room->name;
+    }
+  EXPECT_GE(forms, 9);
 }
 
 }  // namespace

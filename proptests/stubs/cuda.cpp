@@ -76,6 +76,9 @@ int cuMemcpyHtoDAsync_v2(Address target, const void* from, std::size_t bytes, Ha
 int cuMemcpyDtoHAsync_v2(void* target, Address from, std::size_t bytes, Handle) {
   return std::memcpy(target, at(from), bytes), 0;
 }
+int cuMemcpyDtoDAsync_v2(Address target, Address from, std::size_t bytes, Handle) {
+  return std::memcpy(at(target), at(from), bytes), 0;
+}
 int cuMemsetD8Async(Address target, unsigned char value, std::size_t bytes, Handle) {
   return std::memset(at(target), value, bytes), 0;
 }

@@ -23,14 +23,14 @@ _HOMES = {
     "_native": ("InputError", "__version__"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(name for name in _HOME if not name.startswith("_")) + ["adapters", "executors", "language"]
+__all__ = sorted(name for name in _HOME if not name.startswith("_")) + ["adapters", "executors", "kernels", "language"]
 
 
 def __getattr__(name):
     """Imports a name when it is asked for: `import assay` takes no time, and assay.language needs no compiled module."""
     if name in _HOME:
         value = getattr(importlib.import_module("." + _HOME[name], __name__), name)
-    elif name in ("adapters", "executors", "language"):
+    elif name in ("adapters", "executors", "kernels", "language"):
         value = importlib.import_module("." + name, __name__)
     else:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")

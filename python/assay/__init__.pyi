@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from . import adapters as adapters, executors as executors, language as language
+from . import adapters as adapters, executors as executors, kernels as kernels, language as language
 
 __version__: str
 

@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "files/input_file.hpp"
 #include "files/shown.hpp"
 #include "judge/contract/contract.hpp"
+#include "kernels/gpu/gpu.hpp"
 #include "language/room.hpp"
 #include "oracles/core/room.hpp"
 #include "python/native/judging.hpp"
@@ -23,6 +25,7 @@
 #include "reference/core/error.hpp"
 #include "tools/baseline/baseline_change.hpp"
 #include "tools/program.hpp"
+#include "tools/run/device.hpp"
 #include "tools/verbs/command.hpp"
 
 namespace nb = nanobind;
@@ -162,6 +165,42 @@ Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metada
       progress);
 }
 
+/// Where a tensor is on the GPU, its precision and its shape, by name.
+using OnGpu = std::map<std::string, std::tuple<std::uintptr_t, std::string, std::vector<int>>>;
+
+GpuTensors tensors_of(const OnGpu& all) {
+  GpuTensors tensors;
+  for (const auto& [name, where] : all) {
+    const auto format = format_from(std::get<1>(where));
+    require(format.has_value(), name, ": unknown precision ", std::get<1>(where));
+    tensors[name] = {reinterpret_cast<void*>(std::get<0>(where)),  // NOLINT(performance-no-int-to-ptr): Python's
+                     *format};
+  }
+  return tensors;
+}
+
+/// One of our kernels, whose inputs, cotangents and results are tensors of the first GPU, on a stream of CUDA.
+void gpu_kernel(const std::string& mechanism, std::string form, const std::string& precision,
+                const std::map<std::string, Param>& params, const OnGpu& inputs, const OnGpu& cotangents,
+                const OnGpu& found, std::uintptr_t stream) {
+  const nb::gil_scoped_release others_run;
+  require(gpu() != nullptr, "assay.kernels: ", why_no_gpu());
+  Problem problem;
+  problem.mechanism = mechanism;
+  problem.params = Params(params.begin(), params.end());
+  for (const auto& [name, where] : inputs) problem.inputs[name].shape = std::get<2>(where);
+  for (const auto& [name, where] : cotangents) problem.cotangents[name].shape = std::get<2>(where);
+  if (form.empty()) form = mechanism == "softmax_attention" ? "tiled" : "chunkwise";
+  const auto format = format_from(precision);
+  require(format.has_value(), "unknown precision ", precision);
+  const std::string obstacle = gpu_obstacle(mechanism, form, problem, *format);
+  require(obstacle.empty(), mechanism, ": ", obstacle);
+  GpuTensors given = tensors_of(inputs);
+  given.merge(tensors_of(cotangents));
+  run_on_gpu(*find_gpu_form(mechanism, form), problem, *format, given, tensors_of(found),
+             reinterpret_cast<void*>(stream));  // NOLINT(performance-no-int-to-ptr)
+}
+
 }  // namespace
 
 void define(nb::module_& m) {
@@ -240,6 +279,7 @@ void define(nb::module_& m) {
     return names;
   });
   m.def("student_tail", &student_tail);
+  m.def("gpu_kernel", &gpu_kernel);
   m.def("program", [](const std::vector<std::string>& args, const std::vector<std::string>& words) {
     const nb::gil_scoped_release others_run;
     called_by(words);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Judges kernels of torch and of flash-linear-attention in process, on tensors of this machine's GPU, through assay.adapters: healthy
-ones, and ones with an error planted in them, in how they are called or in a line of their Triton source. Needs assay's wheel, torch
+"""Judges our kernels (assay.kernels), and those of torch and of flash-linear-attention through assay.adapters, in process, on tensors
+of this machine's GPU: healthy ones, and ones with an error planted in them, in how they are called or in a line of their Triton source. Needs assay's wheel, torch
 and fla-core in this Python.
 
     python_check.py [--write PAGE [--keep PAGE]] [--only NAME]... [--device cpu]
@@ -76,6 +76,14 @@ def jobs_of_torch(device):
         shape, dtype, more = cases[0]
         for error, function in (scaled, noncausal):
             yield name, changed(sdpa(backend), function), "softmax_attention", shape, dtype, more, error
+
+
+def jobs_of_ours(device):
+    """assay.kernels, on a GPU."""
+    for name in assay.kernels.__all__ if device == "cuda" else ():
+        for dtype in ("bf16", "fp16"):
+            yield f"assay.kernels.{name}", getattr(assay.kernels, name), name, (2, 200, "4/2", 64), dtype, {}, ""
+        yield f"assay.kernels.{name}", getattr(assay.kernels, name), name, (1, 130, 2, 128), "bf16", {}, ""
 
 
 def tuner_of(kernel):
@@ -185,9 +193,9 @@ that kernel on two problems: {sum(row[4] == "FAIL" for row in open_ones)} of {le
 """ if open_ones else ""  # fmt: skip
     return f"""<!-- written by `tools/gpu/python_check.py --write records/from-python.md`, on a GPU -->
 
-# Kernels of others, from Python
+# Kernels from Python
 
-`assay.check(assay.case(..., device="{device}"), kernel)` on tensors of the device, in the process that called it: functions of torch and flash-linear-attention as
+`assay.check(assay.case(..., device="{device}"), kernel)` on tensors of the device, in the process that called it: `assay.kernels`, and functions of torch and flash-linear-attention as
 they are ({passed} of {len(healthy)} pass). With an error planted {found} of {len(wrong)} are found: in their arguments, or in a line of their Triton source. Of every Triton kernel the first configuration is judged.
 {unguarded}
 {versions(device)}. **Excess**: of what evidence `model`
@@ -230,6 +238,7 @@ def judged(jobs, device, only):
 
 
 def every_line(device, only, in_triton):
+    yield from judged(jobs_of_ours(device), device, only)
     yield from judged(jobs_of_torch(device), device, only)
     yield from judged(jobs_of_fla(device, FLA[:3]), device, only)
     if in_triton:

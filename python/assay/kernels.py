@@ -1,0 +1,142 @@
+"""Our tile programs on tensors that torch has on a GPU of compute capability 9.0, with gradients.
+
+    o, final_state = assay.kernels.gated_deltanet(q, k, v, log_decay=g, beta=beta, scale=0.125)
+    assay.check(case, assay.kernels.gated_deltanet)
+
+A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p [B, T, H, K], v
+[B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v and p in bf16 or fp16, gates and states in fp32. Heads
+of v share those of k where there are more of them. What is returned: o [B, T, HV, V], and the mechanism's final states. A kernel is
+compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU.
+
+Raises InputError where a tensor does not fit, or the kernels do not take its sizes: K and V are 64 or 128 (64 in fp16).
+"""
+from . import _native
+from ._native import InputError
+
+__all__ = ["comba", "deltanet", "gated_deltanet", "gla", "kda", "mamba2", "mdn", "softmax_attention"]
+
+NARROW = ("q", "k", "v", "p", "o")  # what is multiplied; the rest is fp32
+
+
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(f"module 'assay.kernels' has no attribute {name!r}; there are {', '.join(__all__)}")
+    globals()[name] = kernel_of(name)
+    return globals()[name]
+
+
+def kernel_of(mechanism):
+    facts = _native.facts(mechanism)
+    known = {field["name"]: field for field in facts["inputs"] if not field["is_param"]}
+    outputs = [field["name"] for field in facts["outputs"]]
+
+    def kernel(q, k, v, *, form=None, **rest):
+        tensors = {"q": q, "k": k, "v": v, **{name: rest.pop(name) for name in list(rest) if name in known}}
+        for name, field in known.items():
+            if tensors.get(name) is None and field["required"]:
+                raise InputError(f"{mechanism}: expected the tensor {name}")
+        tensors = {name: x for name, x in tensors.items() if x is not None}
+        return run(Call(mechanism, form, outputs, tensors, rest), tensors)
+
+    kernel.__name__ = kernel.__qualname__ = mechanism
+    kernel.__doc__ = f"{facts['summary']}\n\nTensors: {', '.join(known)}. Returns {', '.join(outputs)}."
+    return kernel
+
+
+class Call:
+    """A kernel with its settings, for tensors of the sizes of these."""
+
+    def __init__(self, mechanism, form, outputs, tensors, settings):
+        import torch
+
+        q, v = tensors["q"], tensors["v"]
+        precisions = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+        if q.dtype not in precisions or q.ndim != 4 or v.ndim != 4:
+            raise InputError(f"q, v: expected [B, T, H, K] in bf16 or fp16, got {list(q.shape)} and {list(v.shape)} in {q.dtype}")
+        for name, x in tensors.items():
+            if x.device.type != "cuda" or x.device.index != 0:
+                raise InputError(f"{name}: expected a tensor on the first GPU, got one on {x.device}")
+            if x.shape[0] != q.shape[0]:
+                raise InputError(f"{name}: expected a batch of {q.shape[0]}, got {x.shape[0]}")
+        self.mechanism, self.form, self.outputs, self.names = mechanism, form or "", outputs, list(tensors)
+        self.precision, self.narrow, self.wide = precisions[q.dtype], q.dtype, torch.float32
+        self.batch, self.shapes = q.shape[0], {name: x.shape for name, x in tensors.items()}
+        heads, keys = v.shape[2], q.shape[3]
+        self.shapes["o"] = (self.batch, q.shape[1], heads if q.shape[1] == v.shape[1] and q.shape[2] < heads else q.shape[2], v.shape[3])
+        self.shapes.update({name: (self.batch, heads, keys, v.shape[3]) for name in outputs if name != "o"})
+        self.params = self.settings(mechanism, settings, keys)
+
+    @staticmethod
+    def settings(mechanism, settings, keys):
+        """As the core has them: attention divides by the bandwidth, whose default is that of torch."""
+        params = {name: value for name, value in settings.items() if value is not None}
+        if mechanism == "softmax_attention":
+            params["bandwidth"] = 1 / params.pop("scale", keys**-0.5)
+        return {name: value if isinstance(value, (bool, int)) else repr(float(value)) for name, value in params.items()}
+
+    def dtype(self, name):
+        return self.narrow if name.removeprefix("d_") in NARROW else self.wide
+
+    def has_tokens(self, name):
+        return not name.removeprefix("d_").startswith(("initial_", "final_"))
+
+    def of_heads(self, name, x):
+        """[B * H, T, ...], or [B * H, K, V], as the core has it."""
+        x = x.to(self.dtype(name))
+        return (x.transpose(1, 2) if self.has_tokens(name) else x).flatten(0, 1).contiguous()
+
+    def room(self, name):
+        """Memory for a result, of heads first."""
+        import torch
+
+        shape = list(self.shapes[name.removeprefix("d_")])
+        if self.has_tokens(name):
+            shape[1], shape[2] = shape[2], shape[1]
+        return torch.empty([shape[0] * shape[1], *shape[2:]], dtype=self.dtype(name), device="cuda:0")
+
+    def of_batches(self, name, x):
+        x = x.unflatten(0, (self.batch, -1))
+        return x.transpose(1, 2) if self.has_tokens(name) else x
+
+    def launch(self, tensors, cotangents, wanted):
+        import torch
+
+        given = {name: self.of_heads(name, x) for name, x in (*tensors.items(), *cotangents.items())}
+        found = {name: self.room(name) for name in wanted}
+        arrays = [{name: (x.data_ptr(), "fp32" if x.dtype == self.wide else self.precision, list(x.shape)) for name, x in of.items()}
+                  for of in ({name: given[name] for name in tensors}, {name: given[name] for name in cotangents}, found)]  # fmt: skip
+        _native.gpu_kernel(self.mechanism, self.form, self.precision, self.params, *arrays, torch.cuda.current_stream().cuda_stream)
+        return [self.of_batches(name, found[name]) for name in wanted]
+
+
+def run(call, tensors):
+    """The outputs, as a node of torch's graph where a tensor asks for gradients."""
+    import torch
+
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
+        results = with_gradients().apply(call, *tensors.values())
+    else:
+        results = call.launch(tensors, {}, call.outputs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def with_gradients():
+    import torch
+
+    class Kernel(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, call, *tensors):
+            ctx.call = call
+            ctx.save_for_backward(*tensors)
+            ctx.set_materialize_grads(False)
+            return tuple(call.launch(dict(zip(call.names, tensors)), {}, call.outputs))
+
+        @staticmethod
+        def backward(ctx, *cotangents):
+            call, tensors = ctx.call, dict(zip(ctx.call.names, ctx.saved_tensors))
+            wanted = [name for name, asked in zip(call.names, ctx.needs_input_grad[1:]) if asked]
+            given = {name: x for name, x in zip(call.outputs, cotangents) if x is not None}
+            gradients = dict(zip(wanted, call.launch(tensors, given, ["d_" + name for name in wanted])))
+            return (None, *(gradients[name].to(x.dtype) if name in gradients else None for name, x in tensors.items()))
+
+    return Kernel
