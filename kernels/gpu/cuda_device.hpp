@@ -46,8 +46,7 @@ class CudaDevice {
     if (it == arrays.end()) return zeros<Site>(heads, rows, cols);
     const GpuRun& run = GpuRun::current();
     if (!run.keeps()) return array<Site>(heads, rows, cols, it->second.data);
-    return DeviceArray(format_of<P, Site>, heads, rows, cols,
-                       run.given(name, it->second.shape, {heads, rows, cols}, format_of<P, Site>));
+    return DeviceArray(format_of<P, Site>, heads, rows, cols, run.given(name, {heads, rows, cols}, format_of<P, Site>));
   }
   template <FixedString Site>
   DeviceArray array(int heads, int rows, int cols, const std::vector<double>& values) const {

@@ -79,6 +79,7 @@ const DeviceArray& kept_of(const tile::GpuRun& run, const Answer& answer, std::s
   const DeviceArray& kept = run.kept().at(static_cast<std::size_t>(at->second.data.at(0)));
   require(tensor.format == kept.format(), name, ": expected room for ", name_of(kept.format()), ", got ",
           name_of(tensor.format));
+  require(tensor.count == kept.count(), name, ": expected room for ", kept.count(), " numbers, got ", tensor.count);
   return kept;
 }
 language::device::Address address_of(const void* p) { return reinterpret_cast<language::device::Address>(p); }

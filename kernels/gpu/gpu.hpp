@@ -1,6 +1,6 @@
 #pragma once
 // The rooms' kernels on a GPU of NVIDIA, for code that knows no CUDA.
-#include <functional>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <span>
@@ -51,6 +51,7 @@ struct GpuForm {
 struct GpuTensor {
   void* data;
   Format format;
+  std::size_t count;  ///< of its numbers
 };
 using GpuTensors = std::map<std::string, GpuTensor, std::less<>>;
 

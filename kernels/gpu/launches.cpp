@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <iterator>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -15,6 +13,8 @@ namespace assay::tile {
 namespace {
 
 thread_local const GpuRun* of_thread = nullptr;
+
+std::string line_of(const char* kind, const std::type_info& type) { return text(kind, '(', type_name(type), ')'); }
 
 /// Contracts let a device fuse products with sums, and warpgroups are of one architecture.
 std::vector<std::string> options(const language::device::Gpu& gpu) {
@@ -30,16 +30,27 @@ void GpuKernels::make(const std::set<std::string>& lines, const std::string& wha
   programs_.make(code, lines, what, [&](std::size_t missing) { news_.compiles(text(missing, " kernels of ", what)); });
 }
 
-void GpuRun::launch(const std::string& line, std::size_t blocks, std::span<const void* const> arguments,
-                    std::size_t bytes) const {
+language::device::Program GpuKernels::find(const char* kind, const std::type_info& type) {
+  const std::lock_guard lock(guard_);
+  language::device::Program& program = found_[{kind, &type}];
+  if (program.run == nullptr) {
+    const std::string line = line_of(kind, type);
+    program = programs_.find(code, line, line, [] {});
+    if (program.run == nullptr) throw DeviceError(text("a kernel does not compile: ", program.why, " (", line, ")"));
+  }
+  return program;
+}
+
+void GpuRun::launch(const char* kind, const std::type_info& type, std::size_t blocks,
+                    std::span<const void* const> arguments, std::size_t bytes) const {
   if (lists()) {
     const std::lock_guard lock(guard_);
-    lines_->insert(line);
+    lines_->insert(line_of(kind, type));
     return;
   }
-  const language::device::Program program = kernels_->find(line);
-  if (program.run == nullptr) throw DeviceError(text("a kernel does not compile: ", program.why, " (", line, ")"));
-  if (program.start.arguments != bytes) throw std::logic_error("arguments of a kernel are not the device's: " + line);
+  const language::device::Program program = kernels_->find(kind, type);
+  if (program.start.arguments != bytes)
+    throw std::logic_error("arguments of a kernel are not the device's: " + line_of(kind, type));
   // CUDA's, which reads them.
   auto** const read = const_cast<void**>(arguments.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   gpu().must(gpu().driver().launch(
@@ -54,17 +65,13 @@ std::shared_ptr<double> GpuRun::memory(std::size_t bytes) const {
   return all;
 }
 
-void* GpuRun::given(std::string_view name, const std::vector<int>& shape, const std::array<int, 3>& expected,
-                    Format format) const {
-  const auto count = [](const auto& extents) {
-    return std::accumulate(std::begin(extents), std::end(extents), std::size_t{1},
-                           [](std::size_t all, int n) { return all * static_cast<std::size_t>(n); });
-  };
-  const auto& [heads, rows, cols] = expected;
-  require(count(shape) == count(expected), name, ": expected ", heads, " heads of ", rows, " x ", cols,
-          " numbers, got another shape");
+void* GpuRun::given(std::string_view name, const std::array<int, 3>& expected, Format format) const {
   const auto found = given_->find(name);
   require(found != given_->end(), name, ": its numbers are nowhere");
+  const auto& [heads, rows, cols] = expected;
+  const auto count = static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+  require(found->second.count == count, name, ": expected ", heads, " heads of ", rows, " x ", cols, " numbers, got ",
+          found->second.count);
   require(found->second.format == format, name, ": expected ", name_of(format), ", got ",
           name_of(found->second.format));
   return found->second.data;
@@ -100,9 +107,6 @@ double run_timed(int repetitions, const std::function<void()>& launches) {
 
 namespace {
 
-/// `kind`: ASSAY_LAUNCH, ASSAY_PACK or ASSAY_TURNS.
-std::string line_of(const char* kind, const std::type_info& type) { return text(kind, '(', type_name(type), ')'); }
-
 /// The launch of a sequence of a pack.
 struct PackedLaunch : pack::Request {
   const BlocksLaunch& launch;
@@ -130,7 +134,7 @@ void launch_packed(std::span<pack::Request* const> requests) {
   if (!run.lists()) run.stream()->upload(address, sequences.data(), sequences.size()), run.stream()->wait();
   const int count = static_cast<int>(requests.size());
   const void* const arguments[] = {&address, &count};
-  run.launch(line_of("ASSAY_PACK", like.type), static_cast<std::size_t>(blocks), arguments, like.sequence_bytes);
+  run.launch("ASSAY_PACK", like.type, static_cast<std::size_t>(blocks), arguments, like.sequence_bytes);
 }
 
 }  // namespace
@@ -142,7 +146,7 @@ void launch_blocks(const BlocksLaunch& launch, bool packs) {
   }
   if (launch.blocks == 0) return;
   const void* const arguments[] = {launch.args, launch.grid};
-  GpuRun::current().launch(line_of("ASSAY_LAUNCH", launch.type), static_cast<std::size_t>(launch.blocks), arguments,
+  GpuRun::current().launch("ASSAY_LAUNCH", launch.type, static_cast<std::size_t>(launch.blocks), arguments,
                            launch.args_bytes);
 }
 
@@ -150,7 +154,7 @@ void take_turns(const std::type_info& type, const void* turn, std::size_t bytes,
   constexpr std::size_t threads = 256;
   if (n == 0) return;
   const void* const arguments[] = {turn, &n};
-  GpuRun::current().launch(line_of("ASSAY_TURNS", type), (n + threads - 1) / threads, arguments, bytes);
+  GpuRun::current().launch("ASSAY_TURNS", type, (n + threads - 1) / threads, arguments, bytes);
 }
 
 }  // namespace assay::tile

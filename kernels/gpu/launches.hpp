@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/arguments.hpp"
@@ -32,9 +34,8 @@ class GpuKernels {
   GpuKernels(const language::device::Driver& driver, language::KeptTexts kept, language::GpuNews news);
 
   const language::device::Gpu& gpu() const { return gpu_; }
-  language::device::Program find(const std::string& line) {
-    return programs_.find(code, line, line, [] {});
-  }
+  /// That of a launch of this kind (ASSAY_LAUNCH, ASSAY_PACK or ASSAY_TURNS) and type.
+  language::device::Program find(const char* kind, const std::type_info& type);
   /// Compiles those of `lines` that have no program yet, side by side; `what` they are, for who is told.
   void make(const std::set<std::string>& lines, const std::string& what);
 
@@ -43,6 +44,8 @@ class GpuKernels {
   language::device::Gpu gpu_;
   language::GpuNews news_;
   language::device::Programs programs_;
+  std::mutex guard_;
+  std::map<std::pair<std::string_view, const std::type_info*>, language::device::Program> found_;
 };
 
 /// What a thread launches goes to a run: on the GPU, in order, or, where `lines` are listed, nowhere. It ends on the
@@ -66,15 +69,14 @@ class GpuRun {
   bool lists() const { return lines_ != nullptr; }
   /// Whether results stay on the GPU.
   bool keeps() const { return given_ != nullptr; }
-  /// The given tensor of that name and shape. Throws InputError unless it has that format and as many numbers as
-  /// `expected`, [heads][rows][cols].
-  void* given(std::string_view name, const std::vector<int>& shape, const std::array<int, 3>& expected,
-              Format format) const;
+  /// The given tensor of that name. Throws InputError unless it has that format and as many numbers as `expected`,
+  /// [heads][rows][cols].
+  void* given(std::string_view name, const std::array<int, 3>& expected, Format format) const;
   std::vector<DeviceArray>& kept() const { return kept_; }
   const std::shared_ptr<language::device::Stream>& stream() const { return stream_; }
   const language::device::Gpu& gpu() const { return kernels_->gpu(); }
   /// Arguments: their addresses, and the bytes of the first, which the device knows.
-  void launch(const std::string& line, std::size_t blocks, std::span<const void* const> arguments,
+  void launch(const char* kind, const std::type_info& type, std::size_t blocks, std::span<const void* const> arguments,
               std::size_t bytes) const;
   /// Bytes on the GPU. Throws DeviceError if there is no room.
   std::shared_ptr<double> memory(std::size_t bytes) const;
@@ -86,10 +88,10 @@ class GpuRun {
   GpuKernels* kernels_ = nullptr;
   std::set<std::string>* lines_ = nullptr;
   const GpuTensors* given_ = nullptr;
-  mutable std::vector<DeviceArray> kept_;
   mutable std::mutex guard_;
   std::unique_ptr<language::device::Entered> entered_;
   std::shared_ptr<language::device::Stream> stream_;
+  mutable std::vector<DeviceArray> kept_;  // which go first
 };
 
 /// This thread's launches are that run's until this ends.

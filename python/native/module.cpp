@@ -173,8 +173,10 @@ GpuTensors tensors_of(const OnGpu& all) {
   for (const auto& [name, where] : all) {
     const auto format = format_from(std::get<1>(where));
     require(format.has_value(), name, ": unknown precision ", std::get<1>(where));
+    std::size_t count = 1;
+    for (const int n : std::get<2>(where)) count *= static_cast<std::size_t>(n);
     tensors[name] = {reinterpret_cast<void*>(std::get<0>(where)),  // NOLINT(performance-no-int-to-ptr): Python's
-                     *format};
+                     *format, count};
   }
   return tensors;
 }
