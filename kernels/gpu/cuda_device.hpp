@@ -149,7 +149,7 @@ class CudaDevice {
     const GpuRun& run = GpuRun::current();
     std::vector<int> shape = axes_of(head_axis_, x.heads(), std::move(rest));
     if (!run.keeps()) return Array(std::move(shape), x.values());
-    run.kept().push_back(x);
+    run.kept().push_back(x.kept());
     return Array(std::move(shape), {static_cast<double>(run.kept().size() - 1)});
   }
 

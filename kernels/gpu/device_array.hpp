@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/arguments.hpp"
+#include "kernels/gpu/tensors.hpp"
 #include "reference/core/format.hpp"
 
 namespace assay {
@@ -23,7 +24,7 @@ class DeviceArray {
   DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
 
   void* data() const { return data_; }
-  Format format() const { return format_; }
+  KeptTensor kept() const { return {{data_, format_, count()}, memory_}; }
   int heads() const { return heads_; }
   int rows() const { return rows_; }
   int cols() const { return cols_; }

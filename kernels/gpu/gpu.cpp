@@ -10,7 +10,6 @@
 
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
-#include "kernels/gpu/device_array.hpp"
 #include "kernels/gpu/launches.hpp"
 #include "reference/core/error.hpp"
 // Made by CMake: GPU_ROOM(name) for every room with launch code.
@@ -70,16 +69,16 @@ std::vector<Answer> answers_in(const tile::GpuRun& run, const GpuForm& form, std
 }
 
 /// The result of a run of tensors that goes to that one.
-const DeviceArray& kept_of(const tile::GpuRun& run, const Answer& answer, std::string_view name,
-                           const GpuTensor& tensor) {
+const GpuTensor& kept_of(const tile::GpuRun& run, const Answer& answer, std::string_view name,
+                         const GpuTensor& tensor) {
   const bool is_gradient = name.starts_with("d_");
   const Arrays& arrays = is_gradient ? answer.gradients : answer.outputs;
   const auto at = arrays.find(is_gradient ? name.substr(2) : name);
   require(at != arrays.end() && !at->second.shape.empty(), name, ": these kernels do not leave it on the GPU");
-  const DeviceArray& kept = run.kept().at(static_cast<std::size_t>(at->second.data.at(0)));
-  require(tensor.format == kept.format(), name, ": expected room for ", name_of(kept.format()), ", got ",
+  const GpuTensor& kept = run.kept().at(static_cast<std::size_t>(at->second.data.at(0))).tensor;
+  require(tensor.format == kept.format, name, ": expected room for ", name_of(kept.format), ", got ",
           name_of(tensor.format));
-  require(tensor.count == kept.count(), name, ": expected room for ", kept.count(), " numbers, got ", tensor.count);
+  require(tensor.count == kept.count, name, ": expected room for ", kept.count, " numbers, got ", tensor.count);
   return kept;
 }
 language::device::Address address_of(const void* p) { return reinterpret_cast<language::device::Address>(p); }
@@ -160,8 +159,9 @@ void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, c
   const tile::GpuRun run(kernels(), given, stream);
   const Answer answer = answer_in(run, form, problem, precision, nullptr);
   for (const auto& [name, tensor] : found) {
-    const DeviceArray& from = kept_of(run, answer, name, tensor);
-    run.stream()->copy(address_of(tensor.data), address_of(from.data()), from.bytes());
+    const GpuTensor& from = kept_of(run, answer, name, tensor);
+    run.stream()->copy(address_of(tensor.data), address_of(from.data),
+                       from.count * static_cast<std::size_t>(info(from.format).bits) / 8);
   }
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 // The rooms' kernels on a GPU of NVIDIA, for code that knows no CUDA.
-#include <cstddef>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/gpu/tensors.hpp"
 #include "language/device/gpu.hpp"
 #include "reference/core/format.hpp"
 #include "reference/core/problem.hpp"
@@ -46,14 +45,6 @@ struct GpuForm {
   /// Whether inputs may be on the GPU: no host looks at their numbers, or at those of results.
   bool takes_tensors = false;
 };
-
-/// A tensor on the GPU: dense, in the order of a problem's axes.
-struct GpuTensor {
-  void* data;
-  Format format;
-  std::size_t count;  ///< of its numbers
-};
-using GpuTensors = std::map<std::string, GpuTensor, std::less<>>;
 
 struct GpuRoom {
   std::string_view name;

@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "kernels/cuda/arguments.hpp"
-#include "kernels/gpu/device_array.hpp"
-#include "kernels/gpu/gpu.hpp"
+#include "kernels/gpu/tensors.hpp"
 #include "language/device/programs.hpp"
 #include "reference/core/problem.hpp"
 
@@ -72,7 +71,7 @@ class GpuRun {
   /// The given tensor of that name. Throws InputError unless it has that format and as many numbers as `expected`,
   /// [heads][rows][cols].
   void* given(std::string_view name, const std::array<int, 3>& expected, Format format) const;
-  std::vector<DeviceArray>& kept() const { return kept_; }
+  std::vector<KeptTensor>& kept() const { return kept_; }
   const std::shared_ptr<language::device::Stream>& stream() const { return stream_; }
   const language::device::Gpu& gpu() const { return kernels_->gpu(); }
   /// Arguments: their addresses, and the bytes of the first, which the device knows.
@@ -91,7 +90,7 @@ class GpuRun {
   mutable std::mutex guard_;
   std::unique_ptr<language::device::Entered> entered_;
   std::shared_ptr<language::device::Stream> stream_;
-  mutable std::vector<DeviceArray> kept_;  // which go first
+  mutable std::vector<KeptTensor> kept_;  // which go first
 };
 
 /// This thread's launches are that run's until this ends.
