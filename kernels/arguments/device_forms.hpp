@@ -1,6 +1,6 @@
 #pragma once
 // Which tile programs with arguments have launches on a device, and how wide their heads may be there: for pages, which
-// know no CUDA. tools/gpu/argument_check.cpp holds the launches against it.
+// know no GPU. proptests/arguments/tile_programs.cpp holds the launches against it.
 #include <string_view>
 
 namespace assay {

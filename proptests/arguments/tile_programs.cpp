@@ -25,9 +25,11 @@
 #include "kernels/arguments/device_forms.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "kernels/core/batch.hpp"
+#include "kernels/gpu/argument_rooms.hpp"
 #include "proptests/core/places.hpp"
 #include "proptests/core/share.hpp"
 #include "proptests/core/table.hpp"
+#include "tools/gpu/argument_cases.hpp"
 
 namespace assay::arguments {
 namespace {
@@ -201,13 +203,29 @@ TEST_P(TilePrograms, TakeWhatTheTableSays) {
   }
   EXPECT_GE(taken, 9);
 }
-/// And its launches on the device: rooms of kernels/arguments/*.cu.
+/// And its launches on a GPU are those of device_forms, and take heads as wide as it says and no wider.
 TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
-  std::ifstream header(source_dir() + "/kernels/arguments/gpu_rooms.hpp");
-  const std::string text{std::istreambuf_iterator<char>(header), {}};
-  EXPECT_NE(text.find("&gpu::" + std::string(GetParam()) + "_with_arguments"), std::string::npos);
-  EXPECT_TRUE(std::any_of(std::begin(device_forms), std::end(device_forms),
-                          [&](const DeviceForm& form) { return form.mechanism == GetParam(); }));
+  const std::string mechanism(GetParam());
+  const auto room = std::find_if(std::begin(gpu_argument_rooms), std::end(gpu_argument_rooms),
+                                 [&](const GpuRoom* r) { return r->name == mechanism + "+arguments"; });
+  ASSERT_NE(room, std::end(gpu_argument_rooms));
+  std::size_t launches = 0;
+  for (const DeviceForm& listed : device_forms) {
+    if (listed.mechanism != mechanism) continue;
+    const auto form = std::find_if((*room)->forms.begin(), (*room)->forms.end(),
+                                   [&](const GpuForm& f) { return f.name == listed.form; });
+    ASSERT_NE(form, (*room)->forms.end()) << listed.form;
+    ++launches;
+    for (const bool forward : {false, true})
+      for (const int more : {0, 8}) {
+        const int d = (forward ? listed.widest_forward : listed.widest) + more;
+        if (!forward && listed.widest == 0) continue;
+        Problem problem = device_cases::cases(mechanism, {1, 1, d, d}).front().problem;
+        if (forward && listed.widest != listed.widest_forward) problem.cotangents.clear();
+        EXPECT_EQ(form->obstacle(problem, Format::bf16).empty(), more == 0) << listed.form << " of " << d;
+      }
+  }
+  EXPECT_EQ(launches, (*room)->forms.size());
 }
 /// The record of devices has a line for every form of the registry and for no other: its launches' where there are any.
 TEST_P(TilePrograms, AreInTheRecordOfDevices) {

@@ -15,7 +15,6 @@
 #include <set>
 #include <sstream>
 
-#include "kernels/arguments/device_forms.hpp"
 #include "kernels/arguments/rooms.hpp"
 #include "kernels/core/tensor_core.hpp"
 #include "kernels/frontends/plan.hpp"
@@ -271,32 +270,6 @@ Tallies check_all(const Options& options, std::set<std::string>* programs = null
   return tallies;
 }
 
-// ---- what other pages say of the launches
-
-/// Launches are those of device_forms, and take heads as wide as it says and no wider.
-void require_list() {
-  std::size_t count = 0;
-  for (const GpuRoom* room : gpu_argument_rooms)
-    for (const GpuForm& form : room->forms) {
-      const std::string mechanism = mechanism_of(*room);
-      const DeviceForm* listed =
-          std::find_if(std::begin(device_forms), std::end(device_forms),
-                       [&](const DeviceForm& d) { return d.mechanism == mechanism && d.form == form.name; });
-      require(listed != std::end(device_forms), mechanism, ' ', form.name, " is not in device_forms");
-      ++count;
-      for (const bool forward : {false, true})
-        for (const int more : {0, 8}) {
-          const int d = (forward ? listed->widest_forward : listed->widest) + more;
-          if (!forward && listed->widest == 0) continue;
-          Problem problem = device_cases::cases(mechanism, {1, 1, d, d}).front().problem;
-          if (forward && listed->widest != listed->widest_forward) problem.cotangents.clear();
-          const std::string why = form.obstacle(problem, Format::bf16);
-          require(why.empty() == (more == 0), mechanism, ' ', form.name, " of ", d, " channels: '", why, "'");
-        }
-    }
-  require(count == std::size(device_forms), "device_forms has forms without launches");
-}
-
 // ---- the page
 
 constexpr const char* introduction =
@@ -347,7 +320,6 @@ std::string about(const Options& options, const GpuDevice& device) {
 }
 
 int run(const Options& options) {
-  require_list();
   std::set<std::string> programs;
   check_all(options, &programs);
   if (options.programs) {

@@ -181,7 +181,7 @@ def versions(device):
     return f"{where}, {here}, CPython {sys.version.split()[0]}, assay {assay.__version__}, {datetime.date.today()}"
 
 
-def page(rows, device):
+def page(rows, device, earlier):
     healthy, open_ones = [row for row in rows if not row[3]], [row for row in rows if "guard" in row[3]]
     wrong = [row for row in rows if row[3] and row not in open_ones]
     passed, found = sum(row[4] == "PASS" for row in healthy), sum(row[4] == "FAIL" for row in wrong)
@@ -196,7 +196,7 @@ that kernel on two problems: {sum(row[4] == "FAIL" for row in open_ones)} of {le
 `assay.check(assay.case(..., device="{device}"), kernel)` on tensors of the device, in the process that called it: `assay.kernels`, and functions of torch and flash-linear-attention as
 they are ({passed} of {len(healthy)} pass). With an error planted {found} of {len(wrong)} are found: in their arguments, or in a line of their Triton source. Of every Triton kernel the first configuration is judged.
 {unguarded}
-{versions(device)}. **Excess**: of what evidence `model`
+{versions(device)}{earlier}. **Excess**: of what evidence `model`
 expects of a kernel of this precision; up to 2, in fp32 up to 3, is PASS ([model.md](model.md)). **Again**: whether a second call gave the same bits; atomics do not, and these were judged all the same. Seconds are of case, two calls, compilation, and judging.
 
 {markdown(HEADER, rows)}
@@ -204,9 +204,11 @@ expects of a kernel of this precision; up to 2, in fp32 up to 3, is PASS ([model
 
 
 def kept(path, rows):
-    """The lines of an earlier page about kernels that are not in these."""
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in open(path) if line.startswith("| ")]
-    return [line for line in cells[2:] if line[0] not in {row[0] for row in rows}]
+    """The lines of an earlier page about kernels that are not in these, and what ran there."""
+    lines = path.read_text().splitlines() if path else []
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    ran = next((line.partition(". **Excess**")[0] for line in lines if ". **Excess**" in line), "")
+    return [line for line in cells[2:] if line[0] not in {row[0] for row in rows}], ran and f"; lines from before: {ran}"
 
 
 def planted(device, only, errors):
@@ -271,7 +273,8 @@ def main():
         rows, right = [*rows, row], right and good
         print(f"{good}\t" + "\t".join(row) if options.planted else f"{'  ' if good else '! '}" + "  ".join(row), flush=True)
         if options.write:  # after each, for a machine may be lent for less time than this takes
-            options.write.write_text(page([*(kept(options.keep, rows) if options.keep else []), *rows], options.device))
+            earlier, ran = kept(options.keep, rows)
+            options.write.write_text(page([*earlier, *rows], options.device, ran))
     return 0 if right and rows else 1
 
 
