@@ -6,10 +6,13 @@
 A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p [B, T, H, K], v
 [B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v and p in bf16 or fp16, gates and states in fp32. Heads
 of v share those of k where there are more of them. What is returned: o [B, T, HV, V], and the mechanism's final states. A kernel is
-compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU.
+compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU, but Mamba-2 and
+softmax attention for some numbers that the host sends.
 
 Raises InputError where a tensor does not fit, or the kernels do not take its sizes: K and V are 64 or 128 (64 in fp16).
 """
+import functools
+
 from . import _native
 from ._native import InputError
 
@@ -120,6 +123,7 @@ def run(call, tensors):
     return results[0] if len(results) == 1 else tuple(results)
 
 
+@functools.cache
 def with_gradients():
     import torch
 
@@ -132,6 +136,7 @@ def with_gradients():
             return tuple(call.launch(dict(zip(call.names, tensors)), {}, call.outputs))
 
         @staticmethod
+        @torch.autograd.function.once_differentiable
         def backward(ctx, *cotangents):
             call, tensors = ctx.call, dict(zip(ctx.call.names, ctx.saved_tensors))
             wanted = [name for name, asked in zip(call.names, ctx.needs_input_grad[1:]) if asked]
