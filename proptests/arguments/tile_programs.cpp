@@ -206,8 +206,8 @@ TEST_P(TilePrograms, TakeWhatTheTableSays) {
 /// And its launches on a GPU are those of device_forms, and take heads as wide as it says and no wider.
 TEST_P(TilePrograms, HaveLaunchesOnTheDevice) {
   const std::string mechanism(GetParam());
-  const auto room = std::find_if(std::begin(gpu_argument_rooms), std::end(gpu_argument_rooms),
-                                 [&](const GpuRoom* r) { return r->name == mechanism + "+arguments"; });
+  const auto* const room = std::find_if(std::begin(gpu_argument_rooms), std::end(gpu_argument_rooms),
+                                        [&](const GpuRoom* r) { return r->name == mechanism + "+arguments"; });
   ASSERT_NE(room, std::end(gpu_argument_rooms));
   std::size_t launches = 0;
   for (const DeviceForm& listed : device_forms) {
