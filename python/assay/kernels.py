@@ -32,12 +32,16 @@ def kernel_of(mechanism):
     facts = _native.facts(mechanism)
     known = {field["name"]: field for field in facts["inputs"] if not field["is_param"]}
     outputs = [field["name"] for field in facts["outputs"]]
+    settings = ("scale", "causal", "window") if mechanism == "softmax_attention" else ("scale",)
 
     def kernel(q, k, v, *, form=None, **rest):
         tensors = {"q": q, "k": k, "v": v, **{name: rest.pop(name) for name in list(rest) if name in known}}
         for name, field in known.items():
             if tensors.get(name) is None and field["required"]:
                 raise InputError(f"{mechanism}: expected the tensor {name}")
+        for name in rest:
+            if name not in settings:
+                raise InputError(f"{mechanism}: does not take {name}; it takes {', '.join([*known, *settings])}")
         tensors = {name: x for name, x in tensors.items() if x is not None}
         return run(Call(mechanism, form, outputs, tensors, rest), tensors)
 

@@ -50,6 +50,7 @@ TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: : [^;{]*)?\s*\{", re.M
 TEST = re.compile(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", re.MULTILINE)
 WORD = re.compile(r"[^\s,;:|()]+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+EMBEDDED = re.compile(r'^\{"([^"]+)", R"text\(', re.MULTILINE)  # files/embed.cmake
 
 # The calls of a tile program that round, and so may take random words.
 DRAWING = re.compile(
@@ -419,20 +420,16 @@ def check_planted(files, findings):
 def check_compiled(files, compiled, findings):
     reached, pending = set(), [path for path in compiled.files if path in files]
     for text in compiled.texts:
-        pending += [path for path in INCLUDE.findall(text) if path in files]
+        pending += [path for path in INCLUDE.findall(text) + EMBEDDED.findall(text) if path in files]
     while pending:
         path = pending.pop()
         if path not in reached:
             reached.add(path)
             pending += [included for included in includes(files.text(path)) if included in files]
-    with_cuda = any(path.endswith(".cu") for path in compiled.files)
-    checked = {".hpp", ".cpp"} | ({".cu", ".cuh"} if with_cuda else set())
     for path in files:
-        if not with_cuda and {"cuda", "gpu"} & set(path.split("/")):
-            continue
         if path.startswith(("python/native/", "tools/install/downstream/")):  # projects of their own
             continue
-        if suffix_of(path) in checked and path not in reached:
+        if suffix_of(path) in {".hpp", ".cpp", ".cuh"} and path not in reached:
             findings.append(f"{path}: no target of CMake compiles or includes it.")
 
 
@@ -514,6 +511,7 @@ def planted_faults(files, room, with_build):
         faults += [
             ({f"{orphan}.cpp": "\n"}, f"{orphan}.cpp: no target"),
             ({f"{orphan}.hpp": "#pragma once\n"}, f"{orphan}.hpp: no target"),
+            ({"kernels/cuda/stray.cuh": "#pragma once\n"}, "kernels/cuda/stray.cuh: no target"),
             ({f"{pair}.cpp": f'#include "{pair}.hpp"\n', f"{pair}.hpp": "#pragma once\n"}, f"{pair}.hpp: no target"),
         ]
     return faults

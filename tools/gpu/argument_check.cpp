@@ -320,14 +320,14 @@ std::string about(const Options& options, const GpuDevice& device) {
 }
 
 int run(const Options& options) {
+  if (options.forms) {
+    write_page(std::cout, {}, "Not run yet.");
+    return 0;
+  }
   std::set<std::string> programs;
   check_all(options, &programs);
   if (options.programs) {
     for (const std::string& line : programs) std::cout << line << '\n';
-    return 0;
-  }
-  if (options.forms) {
-    write_page(std::cout, {}, "Not run yet.");
     return 0;
   }
   require(gpu() != nullptr, why_no_gpu());

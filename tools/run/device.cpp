@@ -12,6 +12,7 @@
 #include "kernels/draws/gpu_draws.hpp"
 #include "kernels/gpu/gpu.hpp"
 #include "language/device/cuda_texts.hpp"
+#include "language/device/driver.hpp"
 #include "language/device/slabs.hpp"
 #include "reference/core/error.hpp"
 #include "tools/cases/case_flags.hpp"
@@ -141,14 +142,6 @@ void judge_on(std::string_view where) {
 
 namespace {
 
-const std::string& there_is_no_gpu() {
-  static std::string why;
-  const auto nobody = [](const auto&...) {};  // what is refused is an error
-  static const bool is_there = open_gpu(kept_texts(), {news(10).compiles, nobody, nobody}, why);
-  if (is_there) why.clear();
-  return why;
-}
-
 Device device_of(const GpuDevice& found) {
   Device device;
   device.name = found.name;
@@ -173,9 +166,19 @@ Device device_of(const GpuDevice& found) {
 
 const Device* gpu() {
   static const std::optional<Device> device =
-      there_is_no_gpu().empty() ? std::optional(device_of(gpu_device())) : std::nullopt;
+      why_no_gpu().empty() ? std::optional(device_of(gpu_device())) : std::nullopt;
   return device ? &*device : nullptr;
 }
-std::string why_no_gpu() { return there_is_no_gpu(); }
+std::string why_no_gpu() {
+  static const std::string found = [] {
+    std::string why;
+    const auto nobody = [](const auto&...) {};  // what is refused is an error
+    // The cache is nobody's business where there is no driver.
+    const bool there = language::device::Driver::find(why) != nullptr &&
+                       open_gpu(kept_texts(), {news(10).compiles, nobody, nobody}, why);
+    return there ? "" : why;
+  }();
+  return found;
+}
 
 }  // namespace assay

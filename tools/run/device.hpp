@@ -24,7 +24,7 @@ struct Device {
 
 /// The GPU of this machine, or null.
 const Device* gpu();
-/// Why gpu() is null, as a clause.
+/// Why gpu() is null, as a clause; "" where it is not.
 std::string why_no_gpu();
 
 /// Where judges run the draws that they learn sigma from, and the truth of rooms that have slabs: "cpu", "gpu", or

@@ -94,6 +94,8 @@ def test_what_does_not_fit_is_refused(torch):
         with pytest.raises(assay.InputError) as refusal:
             assay.kernels.deltanet(**tensors)
         assert said in str(refusal.value)
+    with pytest.raises(assay.InputError, match="deltanet: does not take log_decay; it takes q, k, v, beta, "):
+        assay.kernels.deltanet(q, q, q, beta=q, log_decay=q)
     with pytest.raises(AttributeError, match="there are comba, deltanet"):
         assay.kernels.nobodys
 
