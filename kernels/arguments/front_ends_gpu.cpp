@@ -36,10 +36,7 @@ Answer run_behind_front_end(const Problem& problem, Format precision, Recurrence
 template <const GpuRoom& Room>
 struct Behind {
   static const GpuForm& recurrence() { return Room.forms[0]; }
-  static const WideGpuForm& wide() {
-    const WideGpuForm* delta = wide_delta_rule_on_gpu(Room.name);
-    return delta != nullptr ? *delta : *wide_sums_on_gpu(Room.name);
-  }
+  static const WideGpuForm& wide() { return *Room.wide; }
   static bool is_narrow(const Problem& problem, Format precision) {
     return recurrence().obstacle(recurrence_of(problem), precision).empty();
   }

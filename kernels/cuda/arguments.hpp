@@ -150,4 +150,11 @@ struct FirstElements {
   }
 };
 
+/// What fits in an argument, and waits for nobody.
+struct FewBytes {
+  void* to;
+  unsigned char bytes[2048];
+  TILE_FN void operator()(std::size_t i) const { static_cast<unsigned char*>(to)[i] = bytes[i]; }
+};
+
 }  // namespace assay::tile

@@ -31,7 +31,7 @@
 #include "kernels/frontends/gates.hpp"
 #include "kernels/frontends/operands.hpp"
 #include "kernels/frontends/rows.hpp"
-#include "kernels/launches/pair_of_token.hpp"
+#include "kernels/launches/row_maps.hpp"
 #include "kernels/programs/tensor_inverse.hpp"
 #include "kernels/programs/window_rows.hpp"
 #include "kernels/ridge/affine_mesanet.hpp"

@@ -1,27 +1,21 @@
 // Gated linear attention on the device: launches and instances.
 #include "kernels/decayed/gla.hpp"
 #include "kernels/gpu/channel_sums.hpp"
+#include "kernels/gpu/wide_recurrences.hpp"
 #include "kernels/plans/gla.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using ChannelPolicy = StaticPolicy<gla_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return gla_plan<Tiles>(on...); };
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = ChannelPolicy<F>;
-    return gla_plan<ChannelTiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, channel_tile, run_chunkwise, true}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", recurrence_obstacle, channel_tile, run_plan<gla_sites, ChannelTiles, plan>, true}};
+constexpr WideGpuForm wide = {2, run_wide<gla_sites, WideChannelTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile
 
 namespace assay::on_gpu {
-extern const GpuRoom gla = {"gla", tile::forms};
+extern const GpuRoom gla = {"gla", tile::forms, &tile::wide};
 }

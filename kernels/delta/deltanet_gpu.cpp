@@ -1,14 +1,11 @@
 // DeltaNet on the device: launches and instances.
-#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/gpu/wide_recurrences.hpp"
 #include "kernels/plans/deltanet.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using ChunkPolicy = StaticPolicy<deltanet_sites, F>;
-template <Format F>
-using NeumannPolicy = StaticPolicy<deltanet_neumann_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return deltanet_plan<Tiles>(on...); };
 
 /// A chunk and the value columns of a block: in the forward pass, which takes short steps if it leaves the outputs of
 /// all chunks to blocks of their own, in those (0: outputs on its way, where they alone fill the device), and in the
@@ -24,38 +21,43 @@ constexpr Chunk chunk_of() {
   if (F == Format::tf32) return {1, 32, 16, 64, 64};
   return D == 64 ? Chunk{0, 64, 16, 64, 64} : Chunk{0, 64, 64, 0, 32};
 }
-
-/// With the inverse by doubling all but the systems are the same kernels.
-template <Format F, int D, bool Doubling>
-struct Tiles {
-  using P = ChunkPolicy<F>;
-  static constexpr Chunk chunk = chunk_of<F, D>();
-  using Executor = MmaBlock<P, chunk.length / 16>;
-  using Systems = MmaBlock<std::conditional_t<Doubling, NeumannPolicy<F>, P>, chunk.length / 16>;
-  static constexpr int tokens = chunk.length, dim = D, forward_values = chunk.forward_values;
-  static constexpr int output_values = chunk.output_values, backward_values = chunk.backward_values;
-  static constexpr int forward_stages = output_values == 0 ? 2 : 3, backward_stages = 2;
-  static constexpr bool doubling = Doubling;
-};
-
-template <bool Doubling>
-Answer run(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    return deltanet_plan<Tiles<F, D, Doubling>>(CudaDevice<ChunkPolicy<F>>(shape, times), shape, problem);
-  });
-}
 int chunkwise_tile(const Problem& problem, Format precision) {
   return with_instance(precision, RecurrenceShape(problem).key_dim,
                        [&]<Format F, int D>() { return chunk_of<F, D>().tile; });
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, chunkwise_tile, run<false>, true},
-                             {"neumann", recurrence_obstacle, chunkwise_tile, run<true>, true}};
+template <class P, int D>
+struct Tiles {
+  static constexpr Chunk chunk = chunk_of<P::precision, D>();
+  using Executor = MmaBlock<P, chunk.length / 16>;
+  using Systems = Executor;
+  static constexpr int tokens = chunk.length, dim = D, forward_values = chunk.forward_values;
+  static constexpr int output_values = chunk.output_values, backward_values = chunk.backward_values;
+  static constexpr int forward_stages = output_values == 0 ? 2 : 3, backward_stages = 2;
+  static constexpr bool doubling = false;
+};
+/// With the inverse by doubling all but the systems are the same kernels.
+template <class P, int D>
+struct NeumannTiles : Tiles<P, D> {
+  using Systems = MmaBlock<StaticPolicy<deltanet_neumann_sites, P::precision>, Tiles<P, D>::tokens / 16>;
+  static constexpr bool doubling = true;
+};
+template <class P, int D>
+struct WideDeltaTiles : WideDeviceTiles<P, 32, 16> {
+  using Systems = typename WideDeviceTiles<P, 32, 16>::Executor;
+  static constexpr int forward_values = 16, output_values = 32, backward_values = 16, forward_stages = 2,
+                       backward_stages = 2;
+  static constexpr bool doubling = false;
+};
+
+constexpr GpuForm forms[] = {
+    {"chunkwise", recurrence_obstacle, chunkwise_tile, run_plan<deltanet_sites, Tiles, plan>, true},
+    {"neumann", recurrence_obstacle, chunkwise_tile, run_plan<deltanet_sites, NeumannTiles, plan>, true}};
+constexpr WideGpuForm wide = {1, run_wide<deltanet_sites, WideDeltaTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile
 
 namespace assay::on_gpu {
-extern const GpuRoom deltanet = {"deltanet", tile::forms};
+extern const GpuRoom deltanet = {"deltanet", tile::forms, &tile::wide};
 }

@@ -1,30 +1,26 @@
 // Gated DeltaNet on the device: launches and instances.
 #include "kernels/delta/gated_deltanet.hpp"
 #include "kernels/gpu/gated_delta.hpp"
+#include "kernels/gpu/wide_recurrences.hpp"
 #include "kernels/plans/gated_delta.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using ChunkPolicy = StaticPolicy<gated_deltanet_sites, F>;
-
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const auto& shape, const Problem& problem) {
   int lag = 0;
   OptionReader read(problem.params);
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = ChunkPolicy<F>;
-    return gated_delta_plan<DeltaTiles<P, D>, false>(CudaDevice<P>(shape, times), shape, problem, lag);
-  });
-}
+  return gated_delta_plan<Tiles, false>(device, shape, problem, lag);
+};
 
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, gated_delta_tile, run_chunkwise, true}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<gated_deltanet_sites, DeltaTiles, plan>, true}};
+constexpr WideGpuForm wide = {1, run_wide<gated_deltanet_sites, WideTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile
 
 namespace assay::on_gpu {
-extern const GpuRoom gated_deltanet = {"gated_deltanet", tile::forms};
+extern const GpuRoom gated_deltanet = {"gated_deltanet", tile::forms, &tile::wide};
 }

@@ -6,8 +6,7 @@
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using MomentumPolicy = StaticPolicy<mdn_sites_of_all_forms, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return mdn_plan<Tiles>(on...); };
 
 /// A chunk and the value columns of a block, in a pass over the states and in what is done for all chunks at once, that
 /// fit in shared memory beside two states and what is added to them. `tile` is the CPU's with the same chunk. Narrow
@@ -25,25 +24,22 @@ int momentum_tile(const Problem&, Format precision) {
   return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
 }
 
-template <Format F, int D, class Kind>
+template <class P, int D, class Kind>
 struct Tiles {
-  static constexpr MomentumChunk chunk = momentum_chunk<F, D>();
-  using Executor = MmaBlock<MomentumPolicy<F>, chunk.length / 16>;
+  static constexpr MomentumChunk chunk = momentum_chunk<P::precision, D>();
+  using Executor = MmaBlock<P, chunk.length / 16>;
   using Weights = typename Kind::template Weights<Executor, chunk.length, D>;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = chunk.pass_values,
                        stages = 3;
 };
+template <class P, int D>
+using LinearTiles = Tiles<P, D, LinearMomentum>;
+template <class P, int D>
+using LogDomainTiles = Tiles<P, D, LogDomainMomentum>;
 
-template <class Kind>
-Answer run(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    return mdn_plan<Tiles<F, D, Kind>>(CudaDevice<MomentumPolicy<F>>(shape, times), shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, momentum_tile, run<LinearMomentum>, true},
-                             {"log_domain", recurrence_obstacle, momentum_tile, run<LogDomainMomentum>, true}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", recurrence_obstacle, momentum_tile, run_plan<mdn_sites_of_all_forms, LinearTiles, plan>, true},
+    {"log_domain", recurrence_obstacle, momentum_tile, run_plan<mdn_sites_of_all_forms, LogDomainTiles, plan>, true}};
 
 }  // namespace
 }  // namespace assay::tile

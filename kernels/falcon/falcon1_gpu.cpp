@@ -6,18 +6,10 @@
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using ChunkPolicy = StaticPolicy<falcon1_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return falcon_rule_plan<Tiles>(on...); };
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = ChunkPolicy<F>;
-    return falcon_rule_plan<DeltaTiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, gated_delta_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<falcon1_sites, DeltaTiles, plan>}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -1,14 +1,12 @@
 // FALCON-2 on the device: launches and instances.
 #include "kernels/cuda/channel_block.cuh"
-#include "kernels/gpu/cuda_device.hpp"
 #include "kernels/gpu/decayed_sums.hpp"
 #include "kernels/plans/falcon2.hpp"
 
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using ChannelPolicy = StaticPolicy<falcon2_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return falcon2_plan<Tiles>(on...); };
 
 /// A chunk and the value channels of a block that fit in shared memory beside a state, its cotangent and what every
 /// channel has of its own; `tile` is the CPU's with the same chunk.
@@ -21,21 +19,14 @@ constexpr SumChunk channel_chunk() {
 int channel_tile(const Problem&, Format precision) {
   return precision == Format::fp64 || precision == Format::tf32 ? 2 : 1;
 }
-
-template <Format F, int D>
+template <class P, int D>
 struct Tiles {
-  using Executor = ChannelBlock<ChannelPolicy<F>, channel_chunk<F>().length / 16>;
-  static constexpr int tokens = channel_chunk<F>().length, dim = D, values = channel_chunk<F>().values;
+  static constexpr SumChunk chunk = channel_chunk<P::precision>();
+  using Executor = ChannelBlock<P, chunk.length / 16>;
+  static constexpr int tokens = chunk.length, dim = D, values = chunk.values;
 };
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    return falcon2_plan<Tiles<F, D>>(CudaDevice<ChannelPolicy<F>>(shape, times), shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, channel_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, channel_tile, run_plan<falcon2_sites, Tiles, plan>}};
 
 }  // namespace
 }  // namespace assay::tile

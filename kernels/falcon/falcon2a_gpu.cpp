@@ -5,20 +5,12 @@
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using SumPolicy = StaticPolicy<falcon2a_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const auto& shape, const Problem& problem) {
+  return normalizes(problem) ? falcon2a_plan<Tiles, true>(device, shape, problem)
+                             : falcon2a_plan<Tiles, false>(device, shape, problem);
+};
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using Tiles = SumTiles<SumPolicy<F>, D>;
-    const CudaDevice<SumPolicy<F>> device(shape, times);
-    return normalizes(problem) ? falcon2a_plan<Tiles, true>(device, shape, problem)
-                               : falcon2a_plan<Tiles, false>(device, shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, sum_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {{"chunkwise", recurrence_obstacle, sum_tile, run_plan<falcon2a_sites, SumTiles, plan>}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -5,10 +5,10 @@
 namespace assay::tile {
 namespace {
 
-template <Format F>
-using BatchPolicy = StaticPolicy<falcon3_sites, F>;
-template <Format F>
-using TensorPolicy = StaticPolicy<tensor_inverse_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return falcon3_plan<Tiles, false>(on...); };
+constexpr auto renormalized = []<class Tiles>(Instance<Tiles>, const auto&... on) {
+  return falcon3_plan<Tiles, true>(on...);
+};
 
 /// Rows of a tile and the value columns of a block that fit in shared memory; `tile` is the CPU's with the same rows.
 struct BatchTile {
@@ -52,17 +52,9 @@ std::string tensor_obstacle(const Problem& problem, Format precision) {
   return renormalization_obstacle(problem.params.contains("decay_floor"), longest_window(window_of(problem), pairs));
 }
 
-template <bool Renormalized>
-Answer run(const Problem& problem, Format precision, GpuTimes* times) {
-  const RecurrenceShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = std::conditional_t<Renormalized, TensorPolicy<F>, BatchPolicy<F>>;
-    return falcon3_plan<Tiles<P, D>, Renormalized>(CudaDevice<P>(shape, times), shape, problem);
-  });
-}
-
-constexpr GpuForm forms[] = {{"chunkwise", batch_obstacle, tile_of, run<false>},
-                             {"tensor_inverse", tensor_obstacle, tile_of, run<true>}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", batch_obstacle, tile_of, run_plan<falcon3_sites, Tiles, plan>},
+    {"tensor_inverse", tensor_obstacle, tile_of, run_plan<tensor_inverse_sites, Tiles, renormalized>}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -1,5 +1,6 @@
 #pragma once
 // A GPU as a device that launches are planned for (kernels/plans, kernels/host/host_device.hpp).
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -168,6 +169,29 @@ auto with_instance(Format precision, int dim, F f) {
   if (precision == Format::tf32) return f.template operator()<Format::tf32, 64>();
   if (precision == Format::fp64) return f.template operator()<Format::fp64, 64>();
   return dim <= 64 ? f.template operator()<Format::bf16, 64>() : f.template operator()<Format::bf16, 128>();
+}
+
+/// The tiles that a plan is asked for.
+template <class Tiles>
+using Instance = std::type_identity<Tiles>;
+template <class Shape>
+Shape shape_as(const Problem& problem) {
+  return Shape(problem);
+}
+template <class Shape>
+int instance_dim(const Shape& shape) {
+  return std::max(shape.key_dim, shape.value_dim);
+}
+inline int instance_dim(const RecurrenceShape& shape) { return shape.key_dim; }
+/// Plan(tiles, device, shape, problem) with Tiles<policy, head dimension>, in the instance of that problem.
+template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan,
+          auto ShapeOf = shape_as<RecurrenceShape>>
+Answer run_plan(const Problem& problem, Format precision, GpuTimes* times) {
+  const auto shape = ShapeOf(problem);
+  return with_instance(precision, instance_dim(shape), [&]<Format F, int D>() {
+    using P = StaticPolicy<Sites, F>;
+    return Plan(Instance<Tiles<P, D>>{}, CudaDevice<P>(shape, times), shape, problem);
+  });
 }
 
 /// Why the compiled head dimensions cannot hold K and V, or "".

@@ -13,6 +13,8 @@
 namespace assay {
 namespace {
 
+using language::device::address_of;
+
 template <class E>
 E element_of(double x, Format format) {
   if constexpr (sizeof(E) <= 2)
@@ -28,8 +30,6 @@ double value_of(E e, Format format) {
   else
     return static_cast<double>(e);
 }
-
-language::device::Address address_of(const void* p) { return reinterpret_cast<language::device::Address>(p); }
 
 /// f(E{}) with the type that holds one element: the code of an 8-bit or 16-bit format, a float, a double.
 template <class F>
@@ -49,6 +49,20 @@ auto with_element(Format format, F f) {
 }
 
 }  // namespace
+
+/// On the run's stream; `from` may be gone afterwards.
+void upload(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const tile::GpuRun& run = tile::GpuRun::current();
+  tile::FewBytes few{};
+  if (bytes <= sizeof few.bytes) {
+    few.to = to;
+    std::memcpy(few.bytes, from, bytes);
+    tile::take_turns(few, bytes);
+  } else if (!run.lists()) {
+    run.stream()->upload(address_of(to), from, bytes);
+    run.stream()->wait();
+  }
+}
 
 /// The request for the memory of one array: served for all sequences of a pack together, or alone.
 struct DeviceArray::Allocation : pack::Request {
@@ -111,15 +125,13 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, void* dat
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values)
     : DeviceArray(format, heads, rows, cols) {
   require(values.size() == count(), "device array: expected ", count(), " values, got ", values.size());
-  const tile::GpuRun& run = tile::GpuRun::current();
-  if (values.empty() || run.lists()) return;
+  if (values.empty()) return;
   with_element(format, [&](auto e) {
     std::vector<decltype(e)> host(values.size());
     for (std::size_t i = 0; i < host.size(); ++i) host[i] = element_of<decltype(e)>(values[i], format);
-    each_part([&](std::size_t there, std::size_t here, std::size_t bytes) {
-      run.stream()->upload(address_of(data_) + there, reinterpret_cast<const std::byte*>(host.data()) + here, bytes);
+    each_part([&](std::size_t there, std::size_t here, std::size_t part) {
+      upload(static_cast<std::byte*>(data_) + there, reinterpret_cast<const std::byte*>(host.data()) + here, part);
     });
-    run.stream()->wait();
   });
 }
 

@@ -24,6 +24,8 @@ ASSAY_GPU_ROOMS
 
 namespace {
 
+using language::device::address_of;
+
 std::string version_text(int version) { return text(version / 1000, '.', version % 1000 / 10); }
 
 const KernelForm* find_kernel_form(std::string_view room, std::string_view form) {
@@ -81,7 +83,6 @@ const GpuTensor& kept_of(const tile::GpuRun& run, const Answer& answer, std::str
   require(tensor.count == kept.count, name, ": expected room for ", kept.count, " numbers, got ", tensor.count);
   return kept;
 }
-language::device::Address address_of(const void* p) { return reinterpret_cast<language::device::Address>(p); }
 
 /// Compiles the programs that are listed, once for each `kind`.
 template <class F>

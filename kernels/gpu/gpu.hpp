@@ -46,9 +46,15 @@ struct GpuForm {
   bool takes_tensors = false;
 };
 
+/// For keys and values that a room's first form is not compiled for.
+struct WideGpuForm {
+  int tile;  ///< the CPU's with the same chunk
+  Answer (*run)(const Problem& problem, GpuTimes* times);
+};
 struct GpuRoom {
   std::string_view name;
   std::span<const GpuForm> forms;
+  const WideGpuForm* wide = nullptr;
 };
 
 /// The precisions that kernels are compiled in; forward passes of softmax_attention and parallax alone in e4m3.

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/launches/pair_of_token.hpp"
 #include "kernels/launches/recurrence.hpp"
+#include "kernels/launches/row_maps.hpp"
 #include "kernels/programs/windows.hpp"
 #include "reference/core/error.hpp"
 

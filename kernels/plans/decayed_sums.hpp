@@ -2,6 +2,7 @@
 // The launches of kernels/programs/decayed_sums.hpp, planned once for every device (kernels/host/host_device.hpp) and
 // for the rooms whose arithmetic it is.
 #include "kernels/launches/recurrence.hpp"
+#include "kernels/launches/row_maps.hpp"
 #include "kernels/programs/decayed_sums.hpp"
 
 namespace assay::tile {
@@ -9,11 +10,12 @@ namespace assay::tile {
 /// The numbers of heads, or the one of all heads, for every token, as a gate.
 template <FixedString Site, class Device>
 typename Device::Values for_all_tokens(const Device& device, const RecurrenceShape& shape,
-                                       const std::vector<typename Device::Wide>& numbers) {
-  const auto len = static_cast<std::size_t>(shape.len);
-  std::vector<typename Device::Wide> all(static_cast<std::size_t>(shape.heads) * len);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = numbers[numbers.size() == 1 ? 0 : i / len];
-  return device.template array<Site>(shape.heads, shape.len, 1, all);
+                                       std::vector<typename Device::Wide> numbers) {
+  const typename Device::Wide first = numbers[0];
+  numbers.resize(static_cast<std::size_t>(shape.heads), first);
+  auto all = device.template result<Site>(shape.heads, shape.len, 1);
+  device.template gather<Site>(device.template array<Site>(shape.heads, 1, 1, numbers), all, FirstRow{});
+  return all;
 }
 template <FixedString Site, class Device>
 typename Device::Values for_all_tokens(const Device& device, const RecurrenceShape& shape,

@@ -10,8 +10,7 @@ template <Format F>
 inline constexpr int rows_of_chunk = F == Format::fp64 ? 16 : 32;
 int chunk_tile(const Problem&, Format precision) { return precision == Format::fp64 ? 1 : 0; }
 
-template <Format F>
-using AffinePolicy = StaticPolicy<affine_mesanet_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return affine_mesanet_plan<Tiles>(on...); };
 
 /// A warp for every 16 rows: of a chunk, or of a state.
 template <class P, int D>
@@ -21,14 +20,6 @@ struct Tiles {
   using States = MmaBlock<P, D / 16>;
 };
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RidgeShape shape(problem);
-  return with_instance(precision, shape.key_dim, [&]<Format F, int D>() {
-    using P = AffinePolicy<F>;
-    return affine_mesanet_plan<Tiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
-  });
-}
-
 std::string obstacle(const Problem& problem, Format precision) {
   const RidgeShape shape(problem);
   if (shape.key_dim != shape.value_dim)
@@ -37,7 +28,8 @@ std::string obstacle(const Problem& problem, Format precision) {
   return dims.empty() ? ridge_obstacle(problem) : dims;
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", obstacle, chunk_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", obstacle, chunk_tile, run_plan<affine_mesanet_sites, Tiles, plan, shape_as<RidgeShape>>}};
 
 }  // namespace
 }  // namespace assay::tile

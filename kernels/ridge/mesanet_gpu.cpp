@@ -8,8 +8,7 @@ namespace {
 constexpr int rows_of_chunk = 32;
 int chunk_tile(const Problem&, Format) { return 0; }
 
-template <Format F>
-using MesaPolicy = StaticPolicy<mesanet_sites, F>;
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return mesanet_plan<Tiles>(on...); };
 
 /// A warp for every 16 rows: of a chunk, or of a state.
 template <class P, int D>
@@ -19,21 +18,14 @@ struct Tiles {
   using States = MmaBlock<P, D / 16>;
 };
 
-Answer run_chunkwise(const Problem& problem, Format precision, GpuTimes* times) {
-  const RidgeShape shape(problem);
-  return with_instance(precision, std::max(shape.key_dim, shape.value_dim), [&]<Format F, int D>() {
-    using P = MesaPolicy<F>;
-    return mesanet_plan<Tiles<P, D>>(CudaDevice<P>(shape, times), shape, problem);
-  });
-}
-
 std::string obstacle(const Problem& problem, Format precision) {
   const RidgeShape shape(problem);
   const std::string dims = device_dim_obstacle(shape.key_dim, shape.value_dim, precision);
   return dims.empty() ? ridge_obstacle(problem) : dims;
 }
 
-constexpr GpuForm forms[] = {{"chunkwise", obstacle, chunk_tile, run_chunkwise}};
+constexpr GpuForm forms[] = {
+    {"chunkwise", obstacle, chunk_tile, run_plan<mesanet_sites, Tiles, plan, shape_as<RidgeShape>>}};
 
 }  // namespace
 }  // namespace assay::tile

@@ -116,7 +116,7 @@ class Stream {
 
 /// Doubles on the GPU, freed in the order of the stream; null where there is no room.
 std::shared_ptr<double> memory_on(const std::shared_ptr<Stream>& stream, std::size_t numbers);
-inline Address address_of(const double* p) { return reinterpret_cast<Address>(p); }
+inline Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
 
 /// Options of texts that have the CPU's bits: a product rounds before it is added to something.
 std::vector<std::string> options_of_same_bits(const Gpu& gpu);

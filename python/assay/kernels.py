@@ -6,8 +6,7 @@
 A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p [B, T, H, K], v
 [B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v and p in bf16 or fp16, gates and states in fp32. Heads
 of v share those of k where there are more of them. What is returned: o [B, T, HV, V], and the mechanism's final states. A kernel is
-compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU, but Mamba-2 and
-softmax attention for some numbers that the host sends.
+compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU.
 
 Raises InputError where a tensor does not fit, or the kernels do not take its sizes: K and V are 64 or 128 (64 in fp16).
 """

@@ -1,5 +1,5 @@
 #pragma once
-// Which pair of a window is a token's, on both sides of a launch.
+// Maps of rows, on both sides of a launch.
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -8,6 +8,11 @@ namespace assay::tile {
 struct PairOfToken {
   int tail, first;
   TILE_HD constexpr int operator()(int token) const { return token < first ? -1 : token - first + tail; }
+};
+
+/// One row for all.
+struct FirstRow {
+  TILE_HD constexpr int operator()(int) const { return 0; }
 };
 
 }  // namespace assay::tile
