@@ -87,6 +87,11 @@ using Element = typename ElementOf<F>::type;
 template <Format F, class T>
 TILE_FN T round_as(T x);
 
+/// Numbers of 64 bits divide slowly; those of arrays rarely have them.
+TILE_FN std::size_t divided(std::size_t x, std::size_t y) {
+  return (x | y) >> 32 == 0 ? static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(y) : x / y;
+}
+
 /// total[h] = sum of the parts h * of_head, ..., (h + 1) * of_head - 1, ascending, each sum rounded at `part`, the
 /// total at `out`: elements [heads * of_head][n] to [heads][n]; `part_step` and `total_step` lie from one to the next.
 template <Format Part, Format Total>
@@ -96,10 +101,11 @@ struct PartSums {
   int of_head;
   std::size_t n, part_step, total_step;
   TILE_FN void operator()(std::size_t i) const {
-    const auto* part = static_cast<const Element<Part>*>(parts) + i / n * of_head * part_step + i % n;
+    const std::size_t head = divided(i, n), at = i - head * n;
+    const auto* part = static_cast<const Element<Part>*>(parts) + head * of_head * part_step + at;
     Element<Part> sum = 0;
     for (int p = 0; p < of_head; ++p) sum += part[p * part_step];
-    static_cast<Element<Total>*>(total)[i / n * total_step + i % n] = Element<Total>(round_as<Total>(sum));
+    static_cast<Element<Total>*>(total)[head * total_step + at] = Element<Total>(round_as<Total>(sum));
   }
 };
 /// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none; heads lie
@@ -113,9 +119,9 @@ struct MappedRows {
   float missing;
   TILE_FN void operator()(std::size_t i) const {
     using E = Element<F>;
-    const std::size_t c = i % cols, r = i / cols, head = r / to_rows;
-    const int row = map(static_cast<int>(r % to_rows));
-    static_cast<E*>(to)[(head * head_rows + r % to_rows) * cols + c] =
+    const std::size_t r = divided(i, cols), c = i - r * cols, head = divided(r, to_rows), x = r - head * to_rows;
+    const int row = map(static_cast<int>(x));
+    static_cast<E*>(to)[(head * head_rows + x) * cols + c] =
         row < 0 ? E(missing) : static_cast<const E*>(from)[(head * from_rows + row) * cols + c];
   }
 };
@@ -129,8 +135,8 @@ struct RowSums {
   int from_rows, start_rows, total_rows, head_rows, cols;
   TILE_FN void operator()(std::size_t i) const {
     using E = Element<From>;
-    const std::size_t c = i % cols, r = i / cols, head = r / total_rows;
-    const int x = static_cast<int>(r % total_rows), n = terms.count(x);
+    const std::size_t r = divided(i, cols), c = i - r * cols, head = divided(r, total_rows);
+    const int x = static_cast<int>(r - head * total_rows), n = terms.count(x);
     E sum = start == nullptr ? E(0) : static_cast<const E*>(start)[(head * start_rows + x) * cols + c];
     for (int k = 0; k < n; ++k) sum += static_cast<const E*>(from)[(head * from_rows + terms.row(x, k)) * cols + c];
     static_cast<Element<Total>*>(total)[(head * head_rows + x) * cols + c] = Element<Total>(round_as<Total>(sum));
@@ -144,7 +150,7 @@ struct FirstElements {
   int rows, from_rows, to_rows, from_cols, to_cols;
   TILE_FN void operator()(std::size_t i) const {
     using Real = std::conditional_t<From == Format::fp64, double, float>;
-    const std::size_t head = i / rows, r = i % rows;
+    const std::size_t head = divided(i, rows), r = i - head * rows;
     static_cast<Element<To>*>(to)[(head * to_rows + r) * to_cols] = Element<To>(
         round_as<To>(static_cast<Real>(static_cast<const Element<From>*>(from)[(head * from_rows + r) * from_cols])));
   }

@@ -39,6 +39,13 @@ struct alignas(1024) SharedTile {
   TILE_FN E& at(int r, int c) { return *reinterpret_cast<E*>(raw + offset(r, c)); }
 };
 
+template <class A, class B, class C = Nothing>
+union OneOf {
+  A first;
+  B second;
+  C third;
+};
+
 /// Rows of an accumulator are dealt to warps in blocks of MT * 16; inside, the m16n8 layout: element i of (mt, nt) is
 /// row group + 8 * (i / 2), column 2 * slot + i % 2. wgmma's m64nN accumulator is the same layout with MT = 1, four
 /// warps.
@@ -372,9 +379,13 @@ struct RegisterOps {
       alpha[i] = l >= count || row0 + l >= g.rows ? Real(1) : g.logs ? exponential(x) : x;
     }
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const int l = Backwards ? N - 1 - i : i;
-      f(__shfl_sync(~0u, alpha[l / 32], l % 32), l);
+    for (int group = 0; group < groups; ++group) {
+      const int of = Backwards ? groups - 1 - group : group, size = imin(32, N - 32 * of);
+#pragma unroll 8  // for the code of a long program does not fit in the cache of instructions
+      for (int i = 0; i < size; ++i) {
+        const int l = Backwards ? size - 1 - i : i;
+        f(__shfl_sync(~0u, alpha[of], l), 32 * of + l);
+      }
     }
   }
 };

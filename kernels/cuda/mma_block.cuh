@@ -31,6 +31,8 @@ struct MmaBlock {
   using RowOut = RowsOut;
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
+  template <class... Tiles>
+  using InTurn = SideBySide<Tiles...>;
 };
 #endif
 

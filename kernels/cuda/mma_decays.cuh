@@ -30,28 +30,27 @@ struct MmaDecays : MmaProducts<P_, Warps_> {
 
   // ---- adjoints of the decays: rows are spread over warps, so these meet in scratch memory.
 
-  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column, warps add up rows.
+  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column and leaves what it has, and four add up a row.
   template <class St, class Src>
-  TILE_FN auto gates_of_ratios(St st, const Src& z, int lag = 0) {
-    constexpr int N = Src::rows, groups = (N + 31) / 32;
-    static_assert(Src::cols == N && N <= threads && groups * N <= scratch_elements);
-    const int j = threadIdx.x;
-    if (w.warp < groups) {
+  TILE_FN auto gates_of_ratios(St st, Src& z, int lag = 0) {
+    constexpr int N = Src::rows;
+    static_assert(Src::cols == N && N <= threads && N % 8 == 0);
+    if (const int j = threadIdx.x; j < N) {
       Real below = 0;
 #pragma unroll 8
-      for (int r = N - 1; r >= 0; --r) {
-        if (r + lag < N && j < N) below += Real(z.at(r + lag, j));
-        Real sum = j < r ? below : Real(0);
-#pragma unroll
-        for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
-        if (w.lane == 0) scratch()[w.warp * N + r] = sum;
+      for (int i = N - 1; i >= lag; --i) {
+        below += Real(z.at(i, j));
+        z.at(i, j) = typename Src::E(j < i - lag ? below : Real(0));
       }
     }
     sync();
     auto o = this->row(st, Shape<N>{}, 0);
     this->each_row(o, [&](Real& y, int r) {
+      if (r + lag < N)
 #pragma unroll
-      for (int i = 0; i < groups; ++i) y += scratch()[i * N + r];
+        for (int j = 0; j < N; j += 4) y += Real(z.at(r + lag, j + w.slot()));
+      y += __shfl_xor_sync(~0u, y, 1);
+      y += __shfl_xor_sync(~0u, y, 2);
     });
     sync();
     return o;
@@ -115,7 +114,7 @@ struct MmaDecays : MmaProducts<P_, Warps_> {
       if (w.slot() == 0) scratch()[r] = y;
     });
     sync();
-#pragma unroll
+#pragma unroll 8
     for (int i = 0; i < rows; ++i) f(i, rows, scratch());
     sync();
   }

@@ -15,6 +15,8 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
 
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
+  template <class... Tiles>
+  using InTurn = OneOf<Tiles...>;
   using In = MatrixIn;
 
   static constexpr int scratch_elements = 128;

@@ -52,6 +52,8 @@ class DrawBlock {
   };
   template <FixedString S, Size R, Size C>
   using Tile = DrawTile<S, R, C>;
+  template <class... Tiles>
+  using InTurn = tile::SideBySide<Tiles...>;
   template <Size R>
   using Row = DrawRow<R>;
   template <Size C>

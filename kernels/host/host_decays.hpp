@@ -72,7 +72,7 @@ class HostDecays : public HostMemory<T> {
   // ---- and their adjoints. A product of gates, times its cotangent, is a term of the gradient of the log of every
   // gate it contains: it goes to exactly those, so nothing cancels and no gate is divided by.
 
-  /// Row r sums z(i, j) over j < r <= i - lag, the ratios of decay_ratios that contain gate r.
+  /// Row r sums z(i, j) over j < r <= i - lag, the ratios of decay_ratios that contain gate r. Takes z's memory.
   template <class St, class Src>
   HostRow<T, Src::rows> gates_of_ratios(St, Src& z, int lag = 0) {
     const int N = Src::rows;
@@ -89,6 +89,7 @@ class HostDecays : public HostMemory<T> {
         round_as(St::name(), f, &o.v[idx(r)], 1);
       }
     }
+    z.v.assign(z.v.size(), Base::poison);
     return o;
   }
   /// Row r sums z(i) over r <= i - lag, the rows of decay_prefix that contain gate r.

@@ -190,6 +190,8 @@ class HostRegisters : public HostRounding<T> {
   using typename Base::RowIn, typename Base::RowOut;
   template <FixedString S, Size R, Size C>
   using Tile = HostTile<T, S, R, C>;
+  template <class... Tiles>
+  using InTurn = SideBySide<Tiles...>;
   template <Size R>
   using Row = HostRow<T, R>;
   template <Size C>

@@ -179,16 +179,15 @@ struct ChunkGradients {
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"V", C, DV> V;
-    typename B::template Tile<"dO", C, DV> dO;
+    typename B::template InTurn<typename B::template Tile<"V", C, DV>, typename B::template Tile<"zVc", C, DV>> V;
+    typename B::template InTurn<typename B::template Tile<"dO", C, DV>, typename B::template Tile<"Yc", C, DV>> Y;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Sc", DK, DV> G;
-    TileIf<Decays, typename B::template Tile<"D", C, C>> D;
+    [[no_unique_address]] TileIf<Decays, typename B::template InTurn<typename B::template Tile<"D", C, C>,
+                                                                     typename B::template Tile<"dPP", C, C>>>
+        D;
     typename B::template Tile<"Pc", C, C> P;
     typename B::template Tile<"Mc", C, C> M;
-    typename B::template Tile<"Yc", C, DV> Y;
-    typename B::template Tile<"zVc", C, DV> zV;
-    TileIf<Decays, typename B::template Tile<"dPP", C, C>> dPP;
   };
 
   template <class Ex>
@@ -201,8 +200,8 @@ struct ChunkGradients {
         [&](int, int) {
           b.load(s.Q, a.q, shared, row0);
           b.load(s.K, a.k, shared, row0);
-          b.load(s.V, a.v, head, row0, v0);
-          b.load(s.dO, a.o_cotangent, head, row0, v0);
+          b.load(s.V.first, a.v, head, row0, v0);
+          b.load(s.Y.first, a.o_cotangent, head, row0, v0);
           b.load(s.S, a.states, head, chunk * DK, v0);
           b.load(s.G, a.adjoints, head, chunk * DK, v0);
         },
@@ -210,45 +209,46 @@ struct ChunkGradients {
           put_scores(b, s, a, head, row0);
           auto KG = b.ab("KG"_s, s.K, s.G);
           if constexpr (Decays) KG.map("KG"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
-          auto dV = b.atb("dV"_s, s.P, s.Y);
+          auto dV = b.atb("dV"_s, s.P, s.Y.second);
           if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
           b.store("out"_s, a.dv, head, row0, dV, v0);
 
-          auto dQ = b.abt("dQ"_s, s.Y, s.S);
+          auto dQ = b.abt("dQ"_s, s.Y.second, s.S);
           if constexpr (Decays)
             dQ.map("dQ"_s, to_query, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
           if constexpr (Decays)
             b.store_row("dlog_decay"_s, a.dlog_decay, part, row0, gates(b, s, a, head, row0, dQ, KG));
           b.mma(dQ, s.M, s.K);
           b.store("part"_s, a.dq, part, row0, dQ);
-          auto dK = b.abt("dK"_s, s.zV, s.G);
+          auto zV = in_registers(b, "X"_s, s.V.first);
+          if constexpr (Decays) zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+          b.put(s.V.second, zV);
+          b.sync();
+          auto dK = b.abt("dK"_s, s.V.second, s.G);
           b.mma_atb(dK, s.M, s.Q);
           b.store("part"_s, a.dk, part, row0, dK);
         });
   }
 
  private:
-  /// Y, the values as the state takes them, P, and the cotangent M of the scores.
+  /// Y, P, and the cotangent M of the scores.
   template <class Ex>
   TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int row0) {
-    if constexpr (Decays) b.decay_ratios("decay"_s, s.D, a.log_decay, head, row0);
-    auto Y = in_registers(b, "X"_s, s.dO);
+    if constexpr (Decays) b.decay_ratios("decay"_s, s.D.first, a.log_decay, head, row0);
+    auto Y = in_registers(b, "X"_s, s.Y.first);
     Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, row0));
-    b.put(s.Y, Y);
-    auto zV = in_registers(b, "X"_s, s.V);
-    if constexpr (Decays) zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
-    b.put(s.zV, zV);
+    b.put(s.Y.second, Y);
     b.sync();
     auto P = b.abt("QK"_s, s.Q, s.K);
-    if constexpr (Decays) P.zip("P"_s, times, s.D);
+    if constexpr (Decays) P.zip("P"_s, times, s.D.first);
     P.mask(lower, 0);
     b.put(s.P, P);
-    auto dP = b.abt("dP"_s, s.Y, s.V);
+    auto dP = b.abt("dP"_s, s.Y.second, s.V.first);
     dP.mask(lower, 0);
     if constexpr (Decays) {
       P.zip("dPP"_s, times, dP);
-      b.put(s.dPP, P);
-      dP.zip("M"_s, times, s.D);
+      dP.zip("M"_s, times, s.D.first);
+      b.put(s.D.second, P);
     }
     b.put(s.M, dP);
     b.sync();
@@ -261,13 +261,13 @@ struct ChunkGradients {
              b.planted("dlog_decay_without_scores"_s, scores, scores * 0) + row + end;
     };
     auto q = in_registers(b, "from"_s, s.Q);
-    auto v = in_registers(b, "from"_s, s.V);
+    auto v = in_registers(b, "from"_s, s.V.first);
     auto S = in_registers(b, "from"_s, s.S);
     auto G = in_registers(b, "from"_s, s.G);
     auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, row0, C);
     auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
     auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
-    auto in_scores = b.gates_of_ratios("gates"_s, s.dPP);
+    auto in_scores = b.gates_of_ratios("gates"_s, s.D.second);
     auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, dQ), b.planted("dlog_decay_index"_s, 0, 1));
     auto in_end = b.gates_of_suffix("gates"_s, b.dot("from"_s, v, KG));
     return b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end);

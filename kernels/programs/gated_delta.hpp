@@ -336,16 +336,17 @@ struct GatedDeltaGradients {
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
-    TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X;
+    [[no_unique_address]] TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X;
     typename B::template Tile<"dO", C, DV> dO;
     typename B::template Tile<"Uc", C, DV> U;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Gc", DK, DV> G;
     typename B::template Tile<"Fc", C, DV> F;
-    typename B::template Tile<"D", C, C> D;
-    typename B::template Tile<"D1", C, C> D1;
-    typename B::template Tile<"dPP", C, C> gates;  // dL o L, then dP o P
-    typename B::template Tile<"Mc", C, C> M;       // N, then M
+    // D1, dL o L, D, dP o P
+    typename B::template InTurn<typename B::template Tile<"D1", C, C>, typename B::template Tile<"dPP", C, C>,
+                                typename B::template Tile<"D", C, C>>
+        of_pairs;
+    typename B::template Tile<"Mc", C, C> M;  // N, then M
   };
 
   template <class Ex>
@@ -370,8 +371,7 @@ struct GatedDeltaGradients {
           auto G = b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, at.v0);
           auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, at.row0);
           auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, at.row0);
-          b.decay_ratios("decay"_s, s.D, a.log_decay, head, at.row0);
-          b.decay_ratios("decay"_s, s.D1, a.log_decay, head, at.row0, a.lag);
+          b.decay_ratios("decay"_s, s.of_pairs.first, a.log_decay, head, at.row0, a.lag);
           b.put(s.S, S);
           b.put(s.G, G);
           auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK);
@@ -418,7 +418,7 @@ struct GatedDeltaGradients {
     auto R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
     R.zip("W"_s, minus, XS);
     L = b.abt("KK"_s, X, s.K);
-    L.zip("L"_s, times, s.D1);
+    L.zip("L"_s, times, s.of_pairs.first);
     L.mask(strictly_lower, 0);
     auto LU = b.acc("LU"_s, Shape<C, DV>{});
     b.mma(LU, b.cast("Lc"_s, L), s.U);
@@ -436,11 +436,11 @@ struct GatedDeltaGradients {
     auto dL = b.abt("dL"_s, s.F, s.U);
     dL.mask(strictly_lower, 0);
     L.zip("dLL"_s, times, dL);
-    b.put(s.gates, L);
-    dL.zip("N"_s, times, s.D1);
+    dL.zip("N"_s, times, s.of_pairs.first);
+    b.put(s.of_pairs.second, L);
     b.put(s.M, dL);
     b.sync();
-    auto in_errors = b.gates_of_ratios("gates"_s, s.gates, a.lag);
+    auto in_errors = b.gates_of_ratios("gates"_s, s.of_pairs.second, a.lag);
     auto dX = b.abt("dX"_s, s.F, s.S);
     dX.map("dX"_s, times, to_error);
     if (b.planted("dk_without_read"_s, false, true)) dX.map("dX"_s, [](auto x) { return x * 0; });
@@ -461,19 +461,20 @@ struct GatedDeltaGradients {
     const auto dq_scaled = [&](auto x, auto decay) {
       return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
     };
+    b.decay_ratios("decay"_s, s.of_pairs.third, a.log_decay, at.head, at.row0);
     auto dP = b.abt("dP"_s, s.dO, s.U);
     dP.map("dP"_s, scaled);
     dP.mask(lower, 0);
     auto P = b.abt("QK"_s, s.Q, s.K);
-    P.zip("PD"_s, times, s.D);
+    b.sync();
+    P.zip("PD"_s, times, s.of_pairs.third);
     P.mask(lower, 0);
     P.zip("dPP"_s, times, dP);
-    dP.zip("M"_s, times, s.D);
-    b.sync();
-    b.put(s.gates, P);
+    dP.zip("M"_s, times, s.of_pairs.third);
+    b.put(s.of_pairs.second, P);
     b.put(s.M, dP);
     b.sync();
-    auto in_scores = b.gates_of_ratios("gates"_s, s.gates);
+    auto in_scores = b.gates_of_ratios("gates"_s, s.of_pairs.second);
     b.mma_atb(dK, s.M, s.Q);
     b.store("part"_s, a.dk, key_part, at.row0, dK);
     auto dQ = b.abt("dQ"_s, s.dO, s.S);

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-OWN = {"demo": "._demo:main", **{verb: f"._commands:{verb}" for verb in ("audit", "choose", "invariance", "pair")}}
+OWN = {"bench": "._bench:main", "demo": "._demo:main", **{verb: f"._commands:{verb}" for verb in ("audit", "choose", "invariance", "pair")}}
 
 
 def called_by(script):
