@@ -20,9 +20,8 @@
 //               unit_lower_inverse(site, tile, tile)
 //   decays      of a row of logs, or of the decays themselves:
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
-//               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates; of ratios, the
-//               tile is gone then
-//               decays(site, Shape<R>, in, head, row) -> row
+//               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates; of
+//               ratios, the tile is gone then decays(site, Shape<R>, in, head, row) -> row
 //   channels    decays with one column per key channel, as a shared tile of factors alpha:
 //               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
 //               channel_prefix(site, tile, alpha[, lag])  channel_suffix(site, tile, alpha)
@@ -85,8 +84,8 @@ struct Nothing {};
 template <bool Needed, class Tile>
 using TileIf = std::conditional_t<Needed, Tile, Nothing>;
 
-/// Tiles that lie in one memory where an executor says so (InTurn): an element of the next is written by whoever read that
-/// of the last, when nobody else needs it.
+/// Tiles that lie in one memory where an executor says so (InTurn): an element of the next is written by whoever read
+/// that of the last, when nobody else needs it.
 template <class A, class B, class C = Nothing>
 struct SideBySide {
   A first;

@@ -94,19 +94,31 @@ TILE_FN std::size_t divided(std::size_t x, std::size_t y) {
 
 /// total[h] = sum of the parts h * of_head, ..., (h + 1) * of_head - 1, ascending, each sum rounded at `part`, the
 /// total at `out`: elements [heads * of_head][n] to [heads][n]; `part_step` and `total_step` lie from one to the next.
-template <Format Part, Format Total>
+/// A turn sums At, by which all of these divide.
+template <Format Part, Format Total, int At>
 struct PartSums {
   const void* parts;
   void* total;
   int of_head;
   std::size_t n, part_step, total_step;
   TILE_FN void operator()(std::size_t i) const {
-    const std::size_t head = divided(i, n), at = i - head * n;
+    const std::size_t head = divided(i * At, n), at = i * At - head * n;
     const auto* part = static_cast<const Element<Part>*>(parts) + head * of_head * part_step + at;
-    Element<Part> sum = 0;
-    for (int p = 0; p < of_head; ++p) sum += part[p * part_step];
-    static_cast<Element<Total>*>(total)[head * total_step + at] = Element<Total>(round_as<Total>(sum));
+    Several<Part> sum{};
+    for (int p = 0; p < of_head; ++p) {
+      const auto terms = *reinterpret_cast<const Several<Part>*>(part + p * part_step);
+      for (int k = 0; k < At; ++k) sum.x[k] += terms.x[k];
+    }
+    Several<Total> rounded;
+    for (int k = 0; k < At; ++k) rounded.x[k] = Element<Total>(round_as<Total>(sum.x[k]));
+    *reinterpret_cast<Several<Total>*>(static_cast<Element<Total>*>(total) + head * total_step + at) = rounded;
   }
+
+ private:
+  template <Format F>
+  struct alignas(At * sizeof(Element<F>)) Several {
+    Element<F> x[At];
+  };
 };
 /// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none; heads lie
 /// `from_rows` and `head_rows` rows apart.

@@ -30,7 +30,8 @@ struct MmaDecays : MmaProducts<P_, Warps_> {
 
   // ---- adjoints of the decays: rows are spread over warps, so these meet in scratch memory.
 
-  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column and leaves what it has, and four add up a row.
+  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column and leaves what it has, and four add up a
+  /// row.
   template <class St, class Src>
   TILE_FN auto gates_of_ratios(St st, Src& z, int lag = 0) {
     constexpr int N = Src::rows;

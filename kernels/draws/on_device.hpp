@@ -46,8 +46,8 @@
 
 #if !defined(__CUDACC__)
 namespace assay::tile {
-double ex2(double x) { return draws::exp2_of(x); }
-double lg2(double x) { return draws::log2_of(x); }
+inline double ex2(double x) { return draws::exp2_of(x); }
+inline double lg2(double x) { return draws::log2_of(x); }
 }  // namespace assay::tile
 #endif
 

@@ -108,11 +108,10 @@ class CudaDevice {
   template <FixedString Part, FixedString Total>
   void sum(std::uint64_t, const DeviceArray& parts, int, DeviceArray& total) const {
     if (total.count() == 0) return;
-    take_turns(
-        PartSums<format_of<P, Part>, format_of<P, Total>>{parts.data(), total.data(), parts.heads() / total.heads(),
-                                                          total.count() / static_cast<std::size_t>(total.heads()),
-                                                          parts.head_step(), total.head_step()},
-        total.count());
+    if (total.cols() % 4 == 0)
+      sum_by<format_of<P, Part>, format_of<P, Total>, 4>(parts, total);
+    else
+      sum_by<format_of<P, Part>, format_of<P, Total>, 1>(parts, total);
   }
   template <FixedString Site, class Map>
   void gather(const DeviceArray& from, DeviceArray& to, Map map, float missing = 0) const {
@@ -139,6 +138,7 @@ class CudaDevice {
   void forward(const std::function<void()>& launches) const {
     const double time = run_timed(times_ == nullptr ? 0 : times_->repetitions, launches);
     if (times_ != nullptr) times_->forward = time;
+    GpuRun::current().end_forward();
   }
   void backward(const std::function<void()>& launches) const {
     const double time = run_timed(times_ == nullptr ? 0 : times_->repetitions, launches);
@@ -155,6 +155,14 @@ class CudaDevice {
   }
 
  private:
+  template <Format Part, Format Total, int At>
+  static void sum_by(const DeviceArray& parts, DeviceArray& total) {
+    const std::size_t of_head = total.count() / static_cast<std::size_t>(total.heads());
+    take_turns(PartSums<Part, Total, At>{parts.data(), total.data(), parts.heads() / total.heads(), of_head,
+                                         parts.head_step(), total.head_step()},
+               total.count() / At);
+  }
+
   bool head_axis_;
   GpuTimes* times_;
 };

@@ -58,7 +58,7 @@ void upload(std::byte* to, const std::byte* from, std::size_t bytes) {
     few.to = to;
     std::memcpy(few.bytes, from, bytes);
     tile::take_turns(few, bytes);
-  } else if (!run.lists()) {
+  } else if (!run.rests()) {
     run.stream()->upload(address_of(to), from, bytes);
     run.stream()->wait();
   }
@@ -116,7 +116,7 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, void* dat
   if (data != nullptr) return;
   *this = DeviceArray(format, heads, rows, cols);
   const tile::GpuRun& run = tile::GpuRun::current();
-  if (run.lists()) return;
+  if (run.rests()) return;
   each_part([&](std::size_t there, std::size_t, std::size_t bytes) {
     run.stream()->fill(address_of(data_) + there, 0, bytes);
   });
@@ -152,7 +152,7 @@ std::size_t DeviceArray::count() const {
 std::vector<double> DeviceArray::values() const {
   const tile::GpuRun& run = tile::GpuRun::current();
   std::vector<double> values(count(), 1);  // plans refuse decays of zero
-  if (values.empty() || run.lists()) return values;
+  if (values.empty() || run.lists() || run.keeps()) return values;
   with_element(format_, [&](auto e) {
     std::vector<decltype(e)> host(values.size());
     each_part([&](std::size_t there, std::size_t here, std::size_t bytes) {
@@ -166,7 +166,7 @@ std::vector<double> DeviceArray::values() const {
 tile::TensorMap tensor_map(const DeviceArray& array, Format format, int tile_rows) {
   const tile::GpuRun& run = tile::GpuRun::current();
   tile::TensorMap map{};
-  if (array.count() == 0 || run.lists()) return map;                           // nothing is loaded of it
+  if (array.count() == 0 || run.rests()) return map;                           // nothing is loaded of it
   constexpr int of_fp16 = 6, of_bf16 = 9, swizzle_128 = 3, promotion_256 = 3;  // CU_TENSOR_MAP_...
   constexpr std::uint64_t element = 2;
   const auto cols = static_cast<std::uint64_t>(array.cols()), rows = static_cast<std::uint64_t>(array.rows()),

@@ -64,7 +64,7 @@ class DeviceArray {
   In out(bool wanted = true) { return {*this, wanted}; }
   RowOut row_out() { return {*this}; }
 
-  /// Back on the host, exactly. Waits for the kernels before it.
+  /// Back on the host, exactly. Waits for the kernels before it. Ones where results stay on the GPU.
   std::vector<double> values() const;
 
  private:

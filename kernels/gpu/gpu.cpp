@@ -153,11 +153,13 @@ Answer run_on_gpu(const GpuForm& form, const Problem& problem, Format precision,
   return answer(tile::GpuRun(kernels()));
 }
 
-void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, const GpuTensors& given,
-                const GpuTensors& found, void* stream) {
+void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, GpuTensors given,
+                const GpuTensors& found, void* stream, ForwardMemory* forward) {
+  if (forward != nullptr && forward->arrays.empty())  // nobody reads their numbers
+    for (const auto& [name, cotangent] : problem.cotangents) given.insert_or_assign(name, found.at(name));
   prepare("tensors of " + kind_of(form, problem, precision), form,
           [&] { return gpu_programs(form, problem, precision, given, found); });
-  const tile::GpuRun run(kernels(), given, stream);
+  const tile::GpuRun run(kernels(), given, stream, forward);
   const Answer answer = answer_in(run, form, problem, precision, nullptr);
   for (const auto& [name, tensor] : found) {
     const GpuTensor& from = kept_of(run, answer, name, tensor);

@@ -48,6 +48,7 @@ void GpuRun::launch(const char* kind, const std::type_info& type, std::size_t bl
     lines_->insert(line_of(kind, type));
     return;
   }
+  if (rests()) return;
   const language::device::Program program = kernels_->find(kind, type);
   if (program.start.arguments != bytes)
     throw std::logic_error("arguments of a kernel are not the device's: " + line_of(kind, type));
@@ -59,9 +60,10 @@ void GpuRun::launch(const char* kind, const std::type_info& type, std::size_t bl
 }
 
 std::shared_ptr<double> GpuRun::memory(std::size_t bytes) const {
-  if (lists()) return nullptr;
+  if (rests()) return is_backward_ ? forward_->arrays.at(next_++) : nullptr;
   auto all = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
   if (all == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));
+  if (forward_ != nullptr && !is_backward_) forward_->arrays.push_back(all);
   return all;
 }
 

@@ -52,10 +52,14 @@ class GpuKernels {
 class GpuRun {
  public:
   /// Of a problem whose arrays have shapes alone: `given` are its inputs and cotangents, by name. In the order of that
-  /// stream, which is somebody else's; of results that a plan makes arrays of, `kept` has those.
-  GpuRun(GpuKernels& kernels, const GpuTensors& given, void* stream)
+  /// stream, which is somebody else's; of results that a plan makes arrays of, `kept` has those. With `forward` the run
+  /// is one half of the plan: the forward pass where that is empty, and else the backward pass.
+  GpuRun(GpuKernels& kernels, const GpuTensors& given, void* stream, ForwardMemory* forward)
       : kernels_(&kernels),
         given_(&given),
+        forward_(forward),
+        is_backward_(forward != nullptr && !forward->arrays.empty()),
+        rests_(is_backward_),
         entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
         stream_(std::make_shared<language::device::Stream>(kernels.gpu(), stream)) {}
   explicit GpuRun(GpuKernels& kernels)
@@ -66,6 +70,9 @@ class GpuRun {
   explicit GpuRun(std::set<std::string>& lines, const GpuTensors* given = nullptr) : lines_(&lines), given_(given) {}
 
   bool lists() const { return lines_ != nullptr; }
+  /// Whether nothing happens on the GPU: in a run that lists, and in the half of a plan that is not this run's.
+  bool rests() const { return lists() || rests_; }
+  void end_forward() const { rests_ = forward_ != nullptr && !rests_; }
   /// Whether results stay on the GPU.
   bool keeps() const { return given_ != nullptr; }
   /// The given tensor of that name. Throws InputError unless it has that format and as many numbers as `expected`,
@@ -87,6 +94,10 @@ class GpuRun {
   GpuKernels* kernels_ = nullptr;
   std::set<std::string>* lines_ = nullptr;
   const GpuTensors* given_ = nullptr;
+  ForwardMemory* forward_ = nullptr;
+  bool is_backward_ = false;
+  mutable bool rests_ = false;
+  mutable std::size_t next_ = 0;  ///< of a forward pass's memory
   mutable std::mutex guard_;
   std::unique_ptr<language::device::Entered> entered_;
   std::shared_ptr<language::device::Stream> stream_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "reference/core/format.hpp"
 
@@ -17,6 +18,11 @@ struct GpuTensor {
   std::size_t count;  ///< of its numbers
 };
 using GpuTensors = std::map<std::string, GpuTensor, std::less<>>;
+
+/// Memory of a forward pass, in the order in which its plan asks for it: in the backward pass the same plan asks again.
+struct ForwardMemory {
+  std::vector<std::shared_ptr<double>> arrays;
+};
 
 /// A result, and the memory that it is in.
 struct KeptTensor {

@@ -6,7 +6,7 @@
 A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p [B, T, H, K], v
 [B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v and p in bf16 or fp16, gates and states in fp32. Heads
 of v share those of k where there are more of them. What is returned: o [B, T, HV, V], and the mechanism's final states. A kernel is
-compiled at first use by libnvrtc and kept. A backward pass computes the forward one again. Nothing waits for the GPU.
+compiled at first use by libnvrtc and kept. A backward pass goes on with the memory of the forward one. Nothing waits for the GPU.
 
 Raises InputError where a tensor does not fit, or the kernels do not take its sizes: K and V are 64 or 128 (64 in fp16).
 """
@@ -104,14 +104,19 @@ class Call:
         x = x.unflatten(0, (self.batch, -1))
         return x.transpose(1, 2) if self.has_tokens(name) else x
 
-    def launch(self, tensors, cotangents, wanted):
+    def heads_first(self, tensors):
+        return {name: self.of_heads(name, x) for name, x in tensors.items()}
+
+    def launch(self, given, cotangents, wanted, forward=None):
+        """given, cotangents: heads_first. forward: of a call with gradients, whose first half it is that says no cotangents."""
         import torch
 
-        given = {name: self.of_heads(name, x) for name, x in (*tensors.items(), *cotangents.items())}
         found = {name: self.room(name) for name in wanted}
+        if forward and not cotangents:
+            cotangents = found
         arrays = [{name: (x.data_ptr(), "fp32" if x.dtype == self.wide else self.precision, list(x.shape)) for name, x in of.items()}
-                  for of in ({name: given[name] for name in tensors}, {name: given[name] for name in cotangents}, found)]  # fmt: skip
-        _native.gpu_kernel(self.mechanism, self.form, self.precision, self.params, *arrays, torch.cuda.current_stream().cuda_stream)
+                  for of in (given, cotangents, found)]  # fmt: skip
+        _native.gpu_kernel(self.mechanism, self.form, self.precision, self.params, *arrays, torch.cuda.current_stream().cuda_stream, forward)
         return [self.of_batches(name, found[name]) for name in wanted]
 
 
@@ -122,7 +127,7 @@ def run(call, tensors):
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         results = with_gradients().apply(call, *tensors.values())
     else:
-        results = call.launch(tensors, {}, call.outputs)
+        results = call.launch(call.heads_first(tensors), {}, call.outputs)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -133,18 +138,18 @@ def with_gradients():
     class Kernel(torch.autograd.Function):
         @staticmethod
         def forward(ctx, call, *tensors):
-            ctx.call = call
-            ctx.save_for_backward(*tensors)
-            ctx.set_materialize_grads(False)
-            return tuple(call.launch(dict(zip(call.names, tensors)), {}, call.outputs))
+            ctx.call, ctx.memory, ctx.dtypes = call, _native.ForwardMemory(), [x.dtype for x in tensors]
+            given = call.heads_first(dict(zip(call.names, tensors)))
+            ctx.save_for_backward(*given.values())
+            return tuple(call.launch(given, {}, call.outputs, ctx.memory))
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, *cotangents):
-            call, tensors = ctx.call, dict(zip(ctx.call.names, ctx.saved_tensors))
+            call, given = ctx.call, dict(zip(ctx.call.names, ctx.saved_tensors))
             wanted = [name for name, asked in zip(call.names, ctx.needs_input_grad[1:]) if asked]
-            given = {name: x for name, x in zip(call.outputs, cotangents) if x is not None}
-            gradients = dict(zip(wanted, call.launch(tensors, given, ["d_" + name for name in wanted])))
-            return (None, *(gradients[name].to(x.dtype) if name in gradients else None for name, x in tensors.items()))
+            cotangents = call.heads_first(dict(zip(call.outputs, cotangents)))
+            gradients = dict(zip(wanted, call.launch(given, cotangents, ["d_" + name for name in wanted], ctx.memory)))
+            return (None, *(gradients[name].to(dtype) if name in gradients else None for name, dtype in zip(call.names, ctx.dtypes)))
 
     return Kernel

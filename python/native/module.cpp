@@ -181,10 +181,11 @@ GpuTensors tensors_of(const OnGpu& all) {
   return tensors;
 }
 
-/// One of our kernels, whose inputs, cotangents and results are tensors of the first GPU, on a stream of CUDA.
+/// One of our kernels, whose inputs, cotangents and results are tensors of the first GPU, on a stream of CUDA; with
+/// `forward`, a half of it.
 void gpu_kernel(const std::string& mechanism, std::string form, const std::string& precision,
                 const std::map<std::string, Param>& params, const OnGpu& inputs, const OnGpu& cotangents,
-                const OnGpu& found, std::uintptr_t stream) {
+                const OnGpu& found, std::uintptr_t stream, ForwardMemory* forward) {
   const nb::gil_scoped_release others_run;
   require(gpu() != nullptr, "assay.kernels: ", why_no_gpu());
   Problem problem;
@@ -200,7 +201,7 @@ void gpu_kernel(const std::string& mechanism, std::string form, const std::strin
   GpuTensors given = tensors_of(inputs);
   given.merge(tensors_of(cotangents));
   run_on_gpu(*find_gpu_form(mechanism, form), problem, *format, given, tensors_of(found),
-             reinterpret_cast<void*>(stream));  // NOLINT(performance-no-int-to-ptr)
+             reinterpret_cast<void*>(stream), forward);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
@@ -281,7 +282,9 @@ void define(nb::module_& m) {
     return names;
   });
   m.def("student_tail", &student_tail);
-  m.def("gpu_kernel", &gpu_kernel);
+  nb::class_<ForwardMemory>(m, "ForwardMemory").def(nb::init<>());
+  m.def("gpu_kernel", &gpu_kernel, nb::arg("mechanism"), nb::arg("form"), nb::arg("precision"), nb::arg("params"),
+        nb::arg("inputs"), nb::arg("cotangents"), nb::arg("found"), nb::arg("stream"), nb::arg("forward").none());
   m.def("program", [](const std::vector<std::string>& args, const std::vector<std::string>& words) {
     const nb::gil_scoped_release others_run;
     called_by(words);

@@ -59,9 +59,9 @@ def torch(monkeypatch):
     return stand_in
 
 
-def launch(mechanism, form, precision, params, inputs, cotangents, found, stream):
+def launch(mechanism, form, precision, params, inputs, cotangents, found, stream, forward):
     """A delta rule in place of the core's, one head after the other."""
-    assert (mechanism, form, precision, stream, cotangents) == ("deltanet", "", "bf16", 7, {})
+    assert (mechanism, form, precision, stream, cotangents, forward) == ("deltanet", "", "bf16", 7, {}, None)
     assert [found[name][1] for name in ("o", "final_state")] == ["bf16", "fp32"] and inputs["beta"][1] == "fp32"
     x = {name: MEMORY[where] for name, (where, _, shape) in inputs.items() if list(MEMORY[where].shape) == shape}
     heads, shared = x["v"].shape[0], x["q"].shape[0]
@@ -104,4 +104,4 @@ def test_no_gpu_is_said_with_what_brings_one():
     for name in assay.kernels.__all__:
         assert getattr(assay.kernels, name).__doc__
     with pytest.raises(assay.InputError, match="assay.kernels: there is no"):
-        _native.gpu_kernel("deltanet", "", "bf16", {}, {}, {}, {}, 0)
+        _native.gpu_kernel("deltanet", "", "bf16", {}, {}, {}, {}, 0, None)
