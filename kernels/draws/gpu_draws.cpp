@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <type_traits>
 
 #include "kernels/core/batch.hpp"
@@ -146,15 +147,20 @@ class TileDraws final : public DrawExecutor {
  private:
   /// Compiles what the first draw of a form asks for, side by side.
   void prepare(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-    const std::lock_guard lock(preparing_);  // others want the same
-    if (!prepared_.insert(text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, kind_of(problem))).second) return;
-    Listing listing;
+    std::once_flag* once = nullptr;
     {
-      const tile::OnDevice here(listing);
-      form.run(problem, policy, tile);
+      const std::lock_guard lock(preparing_);
+      once = &prepared_[text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, kind_of(problem))];
     }
-    programs_.make(code_of(form), listing.lines, std::string(form.name),
-                   [&](std::size_t missing) { news_.compiles(text(missing, " tile programs of ", form.name)); });
+    std::call_once(*once, [&] {  // others want the same
+      Listing listing;
+      {
+        const tile::OnDevice here(listing);
+        form.run(problem, policy, tile);
+      }
+      programs_.make(code_of(form), listing.lines, std::string(form.name),
+                     [&](std::size_t missing) { news_.compiles(text(missing, " tile programs of ", form.name)); });
+    });
   }
 
   Gpu gpu_;
@@ -164,7 +170,7 @@ class TileDraws final : public DrawExecutor {
   Shared shared_;
   std::atomic<bool> has_failed_ = false;
   std::mutex preparing_;
-  std::set<std::string> prepared_;
+  std::map<std::string, std::once_flag> prepared_;
 };
 
 }  // namespace

@@ -37,10 +37,12 @@ std::string digest_of_text(const language::Mechanism& mechanism) {
 }
 
 std::vector<std::string> row_of(const std::string& file, const std::string& size, language::TextExecutor& gpu,
-                                std::size_t& differ) {
+                                const std::string& kept, std::size_t& differ) {
   const auto mechanism = language::find_mechanism(file);
   require(mechanism != nullptr, file, ": expected a program's file");
   const Shape shape = shape_from(size);
+  const std::string digest = digest_of_text(*mechanism);
+  if (auto row = kept_row(kept, {mechanism->program.name, digest, text_of(shape)}); !row.empty()) return row;
   const auto room = find_room(file);
   const Problem problem = room->make({.mechanism = file, .shape = shape});
   const int threads = words::threads_or_all(0);
@@ -55,29 +57,38 @@ std::vector<std::string> row_of(const std::string& file, const std::string& size
   ComparedBits compared;
   compared.add(by_text, by_evaluator);
   differ += compared.differ;
-  return {mechanism->program.name,          digest_of_text(*mechanism),      text_of(shape),
-          std::to_string(compared.numbers), std::to_string(compared.differ), fmt::format("{:.2f}", one),
-          fmt::format("{:.2f}", several),   fmt::format("{:.2f}", evaluator)};
+  return {mechanism->program.name,
+          digest,
+          text_of(shape),
+          std::to_string(compared.numbers),
+          std::to_string(compared.differ),
+          fmt::format("{:.2f}", one),
+          fmt::format("{:.2f}", several),
+          fmt::format("{:.2f}", evaluator)};
 }
 
 }  // namespace
 
 std::string page_of_draws(const std::vector<std::string>& files, const std::vector<std::string>& shapes,
-                          const std::vector<std::string>& rooms, std::size_t& differ) {
+                          const std::vector<std::string>& rooms, const std::string& kept, std::size_t& differ) {
   std::string why;
   const auto gpu = language::cuda_texts({}, strict_news(), why);
   require(gpu != nullptr, "draws on a GPU: ", why);
+  const std::string machine =
+      fmt::format("an {}, beside all {} cores of the host", gpu->name(), std::thread::hardware_concurrency());
+  require(kept.empty() || kept.find(machine) != std::string::npos, "--keep: that page is not of ", machine);
   Table table = Table()
                     .words({"program", "source", "shape"})
                     .numbers({"numbers", "differ", "a draw, s", text(together, " draws at once, s"), "evaluator, s"});
   for (const std::string& file : files)
-    for (const std::string& shape : shapes) table.rows.push_back(row_of(file, shape, *gpu, differ));
-  const std::string tiles = tiles_on_gpu(rooms, differ).markdown(), slabs = slabs_on_gpu_beside_cpu(differ).markdown();
+    for (const std::string& shape : shapes) table.rows.push_back(row_of(file, shape, *gpu, kept, differ));
+  const std::string tiles = tiles_on_gpu(rooms, kept, differ).markdown(),
+                    slabs = slabs_on_gpu_beside_cpu(kept, differ).markdown();
   return fmt::format(R"(<!-- written by `assay-lab bench draws -o records/emitted.md`, on a GPU -->
 
 # What judges on a GPU
 
-Compiled by NVRTC and run on an {}, beside all {} cores of the host. **Differ** counts numbers whose bits are not the CPU's; **source** is
+Compiled by NVRTC and run on {}. **Differ** counts numbers whose bits are not the CPU's; **source** is
 the digest of the code that was compiled.
 
 ## Draws of programs
@@ -98,7 +109,7 @@ Slabs of delta rules in two to four words: outputs, gradients and their bounds, 
 the seconds are of.
 
 {})",
-                     gpu->name(), std::thread::hardware_concurrency(), table.markdown(), tiles, slabs);
+                     machine, table.markdown(), tiles, slabs);
 }
 
 std::vector<std::string> stale_in_page(const std::string& page, const std::string& folder) {

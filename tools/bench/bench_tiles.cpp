@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -201,7 +202,18 @@ std::string digest_of_device_code(const std::string& row) {
   return all.hex().substr(0, digits);
 }
 
-Table tiles_on_gpu(const std::vector<std::string>& rooms, std::size_t& differ) {
+std::vector<std::string> kept_row(const std::string& page, const std::vector<std::string>& first) {
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> cells;
+    for (std::size_t at = 2, end = 0; (end = line.find(" |", at)) != std::string::npos; at = end + 3)
+      cells.push_back(line.substr(at, end - at));
+    if (cells.size() > first.size() && std::equal(first.begin(), first.end(), cells.begin())) return cells;
+  }
+  return {};
+}
+
+Table tiles_on_gpu(const std::vector<std::string>& rooms, const std::string& kept, std::size_t& differ) {
   std::string why;
   const auto gpu = gpu_draws({}, strict_news(), why);
   require(gpu != nullptr, "draws on a GPU: ", why);
@@ -211,25 +223,39 @@ Table tiles_on_gpu(const std::vector<std::string>& rooms, std::size_t& differ) {
   for (const KernelRoom* room : kernel_rooms())
     if (rooms.empty() || std::ranges::find(rooms, room->name) != rooms.end())
       for (const KernelForm& form : room->forms) forms.emplace_back(room, &form);
+  const auto kept_of = [&](std::size_t i) {
+    const std::string name = text(forms[i].first->name, '/', forms[i].second->name);
+    return kept_row(kept, {name, digest_of_device_code(name)});
+  };
   // Compiles them side by side: the slowest program of a form leaves most cores idle.
   words::in_parallel(forms.size(), static_cast<int>(forms.size()), [&](std::size_t i) {
     ComparedBits unread;
-    compare(*gpu, *forms[i].first, *forms[i].second, unread);
+    if (kept_of(i).empty()) compare(*gpu, *forms[i].first, *forms[i].second, unread);
   });
-  for (const auto& [room, form] : forms) table.rows.push_back(row_of(*gpu, *room, *form, differ));
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    table.rows.push_back(kept_of(i));
+    if (table.rows.back().empty()) table.rows.back() = row_of(*gpu, *forms[i].first, *forms[i].second, differ);
+  }
   return table;
 }
 
-Table slabs_on_gpu_beside_cpu(std::size_t& differ) {
+Table slabs_on_gpu_beside_cpu(const std::string& kept, std::size_t& differ) {
   Table table = Table().words({"truth", "source", "rooms"}).numbers({"numbers", "differ", "GPU, s", "CPU, s"});
   for (const Rule& rule : rules) {
+    table.rows.push_back(kept_row(kept, {"slabs", digest_of_device_code("slabs"), rule.rooms}));
+    if (!table.rows.back().empty()) continue;
     ComparedBits all;
     for (int words = 2; words <= 4; ++words)
       for (const Size& size : {Size{37, 19, 45}, Size{50, 128, 131}}) compare(rule, size, words, 2, all);
     const auto [gpu, cpu] = compare(rule, {4096, 128, 128}, 2, 16, all);
     differ += all.differ;
-    table.rows.push_back({"slabs", digest_of_device_code("slabs"), rule.rooms, std::to_string(all.numbers),
-                          std::to_string(all.differ), seconds(gpu), seconds(cpu)});
+    table.rows.back() = {"slabs",
+                         digest_of_device_code("slabs"),
+                         rule.rooms,
+                         std::to_string(all.numbers),
+                         std::to_string(all.differ),
+                         seconds(gpu),
+                         seconds(cpu)};
   }
   return table;
 }

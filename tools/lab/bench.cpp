@@ -327,7 +327,7 @@ struct BenchDrawsOptions {
                                        "falcon2",  "softmax_attention", "parallax"};
   std::vector<std::string> shapes = {"1,65,4/2,40,33", "1,4096,16,128"};
   std::vector<std::string> rooms;
-  std::string folder = "mechanisms/json", verify, output = "-";
+  std::string folder = "mechanisms/json", verify, keep, output = "-";
 };
 
 int run_bench_draws(const BenchDrawsOptions& options, Console& console) {
@@ -340,7 +340,8 @@ int run_bench_draws(const BenchDrawsOptions& options, Console& console) {
   std::vector<std::string> files;
   for (const std::string& name : options.programs) files.push_back(options.folder + '/' + name + ".json");
   std::size_t differ = 0;
-  file.commit(page_of_draws(files, options.shapes, options.rooms, differ));
+  const std::string kept = options.keep.empty() ? "" : read_text(options.keep);
+  file.commit(page_of_draws(files, options.shapes, options.rooms, kept, differ));
   return differ == 0 ? exit_passed : exit_failed;
 }
 
@@ -412,6 +413,8 @@ std::function<int(Console&)> add(CLI::App& app) {
   draws->add_option("--rooms", draws_options->rooms, "tile programs of these alone")->delimiter(',');
   draws->add_option("--folder", draws_options->folder, "where their files are")->capture_default_str();
   draws->add_option("--verify", draws_options->verify, "a page that was written so: say whose code has changed");
+  draws->add_option("--keep", draws_options->keep,
+                    "a page of such a machine, whose rows stay where no code has changed");
   draws->add_option("-o,--output", draws_options->output, "where the page goes; - is standard output")
       ->capture_default_str();
   return [=](Console& console) {
