@@ -134,7 +134,7 @@ int run(const CommandLine& line, const std::vector<std::string>& typed, Console&
     app.failure_message(
         [&console](const CLI::App* one, const CLI::Error& error) { return usage(one, error, console); });
     if (line.name == command_line().name)
-      app.footer("audit, choose, demo, invariance and pair are verbs of the Python package.");
+      app.footer("audit, bench, choose, demo, invariance and pair are verbs of the Python package.");
     std::function<int(Console&)> chosen;
     for (const Command* command : line.verbs) {
       CLI::App* verb = app.add_subcommand(std::string(command->name), std::string(command->summary));
