@@ -56,6 +56,33 @@ Answer with_argument_instance(Format precision, const AttentionShape& shape, F f
   return f.template operator()<Format::bf16, latent_head_dim>();
 }
 
+/// The tiles of operands that are dequantized.
+template <class P>
+struct OperandTiles {
+  static constexpr int rows = 64, dim = 64;
+  using Executor = MmaBlock<P, rows / 16>;
+};
+
+/// Plan(tiles, device, shape, problem, arguments) with Tiles<policy, head dimension>, in the instance of that problem.
+/// Heads of the widest alone come quantized.
+template <const SiteTable& Sites, int Widest, template <class, int> class Tiles, auto Plan, bool Decodes>
+Answer run_scores(const Problem& problem, Format precision, GpuTimes* times) {
+  const AttentionShape shape = shape_of(problem, without_arguments(problem));
+  return with_argument_instance<Widest>(precision, shape, [&]<Format F, int D>() {
+    using P = StaticPolicy<Sites, F>;
+    using Device = CudaAttentionDevice<P>;
+    const Device device(shape, times);
+    const auto planned = [&](const Problem& own) {
+      return Plan(Instance<Tiles<P, D>>{}, device, shape, without_arguments(own),
+                  ArgumentLaunch<Device, Decodes>(device, shape, own));
+    };
+    if constexpr (Widest > latent_head_dim)
+      return with_dequantized<OperandTiles<P>>(device, problem, planned);
+    else
+      return planned(problem);
+  });
+}
+
 /// The tiles that fit in shared memory: 64 rows and 64 keys of up to 256 channels, 32 keys of more.
 template <class P, int D>
 struct DeviceTiles {
