@@ -194,7 +194,7 @@ inline int instance_dim(const RecurrenceShape& shape) { return shape.key_dim; }
 /// Plan(tiles, device, shape, problem) with Tiles<policy, head dimension>, in the instance of that problem.
 template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan,
           auto ShapeOf = shape_as<RecurrenceShape>>
-Answer run_plan(const Problem& problem, Format precision, GpuTimes* times) {
+Answer run_plan(const Problem& problem, Format precision, GpuTimes* times) {  // NOLINT(clang-diagnostic-shadow)
   const auto shape = ShapeOf(problem);
   return with_instance(precision, instance_dim(shape), [&]<Format F, int D>() {
     using P = StaticPolicy<Sites, F>;

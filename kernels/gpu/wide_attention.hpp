@@ -66,12 +66,12 @@ struct OperandTiles {
 /// Plan(tiles, device, shape, problem, arguments) with Tiles<policy, head dimension>, in the instance of that problem.
 /// Heads of the widest alone come quantized.
 template <const SiteTable& Sites, int Widest, template <class, int> class Tiles, auto Plan, bool Decodes>
-Answer run_scores(const Problem& problem, Format precision, GpuTimes* times) {
+Answer run_scores(const Problem& problem, Format precision, GpuTimes* timed) {
   const AttentionShape shape = shape_of(problem, without_arguments(problem));
   return with_argument_instance<Widest>(precision, shape, [&]<Format F, int D>() {
     using P = StaticPolicy<Sites, F>;
     using Device = CudaAttentionDevice<P>;
-    const Device device(shape, times);
+    const Device device(shape, timed);
     const auto planned = [&](const Problem& own) {
       return Plan(Instance<Tiles<P, D>>{}, device, shape, without_arguments(own),
                   ArgumentLaunch<Device, Decodes>(device, shape, own));
