@@ -256,8 +256,9 @@ def measured(options):
 def main(args):
     options = parser().parse_args(args)
     try:
-        for mechanism in options.only or kernels.__all__:
-            shape_of(options.shape, mechanism)
+        shape_of(options.shape, "")
+        if options.runs < 1:
+            raise InputError(f"--runs: expected at least 1, got {options.runs}")
         found = measured(options)
     except InputError as refused:
         print(f"assay: {refused}", file=sys.stderr)

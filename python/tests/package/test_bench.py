@@ -36,6 +36,7 @@ def test_bad_use_is_one_sentence(capsys, monkeypatch):
     for words, said in [
         (["kernels"], "assay: assay bench kernels: needs torch"),
         (["kernels", "--shape", "1,2"], "assay: --shape: expected B,T,H,K, got 1,2"),
+        (["kernels", "--runs", "0"], "assay: --runs: expected at least 1, got 0"),
     ]:
         assert _bench.main(words) == 2
         assert capsys.readouterr().err.strip() == said
