@@ -58,7 +58,7 @@ Answer with_argument_instance(Format precision, const AttentionShape& shape, F f
 
 /// The tiles of operands that are dequantized.
 template <class P>
-struct OperandTiles {
+struct DeviceOperandTiles {
   static constexpr int rows = 64, dim = 64;
   using Executor = MmaBlock<P, rows / 16>;
 };
@@ -77,7 +77,7 @@ Answer run_scores(const Problem& problem, Format precision, GpuTimes* timed) {
                   ArgumentLaunch<Device, Decodes>(device, shape, own));
     };
     if constexpr (Widest > latent_head_dim)
-      return with_dequantized<OperandTiles<P>>(device, problem, planned);
+      return with_dequantized<DeviceOperandTiles<P>>(device, problem, planned);
     else
       return planned(problem);
   });
