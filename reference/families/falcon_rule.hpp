@@ -1,9 +1,6 @@
 #pragma once
-// FALCON-1 and FALCON-2, one head (falcon-family.md 3.1 and 3.3): one normalised least-mean-squares step per token on a
-// ridge-regularised squared error, with a step size per token or, in FALCON-2, per value channel j,
-//   D_t = |x_t|^2 + ridge_t + eps,   eta_tj = beta_tj / D_t,   gamma_tj = 1 - eta_tj ridge_t   (kept above decay_floor)
-//   S_t = S_{t-1} Diag(gamma_t) + x_t (eta_t o (v_t - S_{t-1}^T x_t))^T,   o_t = S_t^T q_t
-// The ridge is lambda_t, or lambda_t |x_t|^2 with ridge_coupling.
+// The recurrence of FALCON-1 and FALCON-2 (reference/falcon1.hpp, reference/falcon2.hpp): a step size per token, or per
+// value channel.
 #include <string_view>
 
 #include "reference/core/field.hpp"
