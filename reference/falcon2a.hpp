@@ -85,11 +85,6 @@ struct falcon2a {
                    "initial_normalizer: only normalization = features takes it");
   }
 
-  template <class S>
-  static Denominator<S> denominator(const Options& options, const Inputs<S>& in, int t) {
-    return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
-  }
-
   /// S_t and z_t; z is empty unless the read is normalised.
   template <class S>
   struct State {
@@ -107,7 +102,7 @@ struct falcon2a {
   static void write(const Options& options, const Inputs<S>& in, int t, State<S>& state) {
     if (!options.writes(t)) return;
     const int K = in.k.size(1), V = in.v.size(1);
-    const Gain<S> gain = gain_of(in.beta(t), denominator(options, in, t), in.decay_floor);
+    const Gain<S> gain = gain_of(in.beta(t), denominator_at(options, in, t), in.decay_floor);
     for (int i = 0; i < K; ++i) {
       const S step = gain.eta * write_feature(options, in, t, i);
       for (int j = 0; j < V; ++j) state.matrix(i, j) *= gain.gamma;

@@ -47,21 +47,12 @@ def first(outputs):
 
 def theirs(mechanism, name):
     """That peer, called as assay.check calls it; raises InputError where it is not installed."""
-    where, _, backend = name.partition(" ")
-    package, function = where.split(".")
-    adapter = getattr(getattr(adapters, package), function)
-    call = adapter.resolved()
-    if backend:
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
-        torchs = call
-
-        def call(*args, **kwargs):
-            with sdpa_kernel([getattr(SDPBackend, backend)]):
-                return torchs(*args, **kwargs)
-
+    package, _, function = name.partition(".")
+    function, _, backend = function.partition(" ")
+    adapter = adapters.torch.of_backend(backend) if backend else getattr(getattr(adapters, package), function)
+    adapter.resolved()
     case = types.SimpleNamespace(mechanism=mechanism, layout="bthd", params={"causal": True} if mechanism == "softmax_attention" else {}, tensors={})
-    return lambda given: adapter.using(call).call_ours(given, case)["o"]
+    return lambda given: adapter.call_ours(given, case)["o"]
 
 
 def problem(mechanism, shape):

@@ -118,6 +118,12 @@ Denominator<S> denominator_of(RidgeCoupling coupling, const S& energy, const S& 
   return {energy, ridge, energy + ridge + eps};
 }
 
+/// That of a step which writes one pair.
+template <class In>
+Denominator<typename In::scalar> denominator_at(const GainOptions& options, const In& in, int t) {
+  return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
+}
+
 /// eta = beta / D and gamma = 1 - alpha, alpha = eta ridge, which a decay floor caps at 1 - floor.
 template <class S>
 struct Gain {

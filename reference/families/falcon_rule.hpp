@@ -53,11 +53,6 @@ struct FalconRule {
   }
 
   template <class S>
-  static Denominator<S> denominator(const Options& options, const Inputs<S>& in, int t) {
-    return denominator_of(options.ridge_coupling, energy_of(options, in, t), in.lambda(t), in.eps());
-  }
-
-  template <class S>
   static Outputs<S> forward(const Options& options, const Inputs<S>& in) {
     const int T = in.k.size(0), K = in.k.size(1), V = in.v.size(1);
     Tensor<S, 2> o(T, V), state = in.initial_state;
@@ -65,7 +60,7 @@ struct FalconRule {
       for (int j = 0; j < V; ++j) {
         const Line<S> s = column(state, j);
         if (options.writes(t)) {
-          const Gain<S> gain = gain_of(step(in.beta, t, j), denominator(options, in, t), in.decay_floor);
+          const Gain<S> gain = gain_of(step(in.beta, t, j), denominator_at(options, in, t), in.decay_floor);
           const Line<const S> x = features(options, in, t);
           const S u = gain.eta * (in.v(t, j) - dot(s, x));
           for (int i = 0; i < K; ++i) s[i] *= gain.gamma;

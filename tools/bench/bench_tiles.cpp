@@ -223,19 +223,17 @@ Table tiles_on_gpu(const std::vector<std::string>& rooms, const std::string& kep
   for (const KernelRoom* room : kernel_rooms())
     if (rooms.empty() || std::ranges::find(rooms, room->name) != rooms.end())
       for (const KernelForm& form : room->forms) forms.emplace_back(room, &form);
-  const auto kept_of = [&](std::size_t i) {
-    const std::string name = text(forms[i].first->name, '/', forms[i].second->name);
-    return kept_row(kept, {name, digest_of_device_code(name)});
-  };
+  for (const auto& [room, form] : forms) {
+    const std::string name = text(room->name, '/', form->name);
+    table.rows.push_back(kept_row(kept, {name, digest_of_device_code(name)}));
+  }
   // Compiles them side by side: the slowest program of a form leaves most cores idle.
   words::in_parallel(forms.size(), static_cast<int>(forms.size()), [&](std::size_t i) {
     ComparedBits unread;
-    if (kept_of(i).empty()) compare(*gpu, *forms[i].first, *forms[i].second, unread);
+    if (table.rows[i].empty()) compare(*gpu, *forms[i].first, *forms[i].second, unread);
   });
-  for (std::size_t i = 0; i < forms.size(); ++i) {
-    table.rows.push_back(kept_of(i));
-    if (table.rows.back().empty()) table.rows.back() = row_of(*gpu, *forms[i].first, *forms[i].second, differ);
-  }
+  for (std::size_t i = 0; i < forms.size(); ++i)
+    if (table.rows[i].empty()) table.rows[i] = row_of(*gpu, *forms[i].first, *forms[i].second, differ);
   return table;
 }
 

@@ -23,7 +23,6 @@ import time
 import assay
 import torch
 from assay import adapters
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # In the order of what they say, for a machine may be lent for less time than all take.
 FLA = ("chunk_gated_delta_rule", "fused_recurrent_gated_delta_rule", "chunk_delta_rule", "chunk_kda", "chunk_gla", "chunk_simple_gla")
@@ -37,16 +36,6 @@ PLANTED = [
     ("the state not decayed", FLA[1], RECURRENT, "            b_h *= exp(b_g)\n", "            b_h *= 1.0\n"),
 ]  # fmt: skip
 HEADER = ("kernel", "precision", "shape B,T,H,K", "error planted", "verdict", "tensors", "excess", "again", "seconds", "what is said")
-
-
-def sdpa(backend):
-    """scaled_dot_product_attention by that backend alone."""
-
-    def attention(*args, **kwargs):
-        with sdpa_kernel([getattr(SDPBackend, backend)]):
-            return torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
-
-    return adapters.torch.scaled_dot_product_attention.using(attention)
 
 
 def name_of(backend):
@@ -72,10 +61,10 @@ def jobs_of_torch(device):
     for backend, cases in every if device == "cuda" else every[:1]:
         name = name_of(backend)
         for shape, dtype, more in cases:
-            yield name, sdpa(backend), "softmax_attention", shape, dtype, more, ""
+            yield name, adapters.torch.of_backend(backend), "softmax_attention", shape, dtype, more, ""
         shape, dtype, more = cases[0]
         for error, function in (scaled, noncausal):
-            yield name, changed(sdpa(backend), function), "softmax_attention", shape, dtype, more, error
+            yield name, changed(adapters.torch.of_backend(backend), function), "softmax_attention", shape, dtype, more, error
 
 
 def jobs_of_ours(device):

@@ -19,7 +19,7 @@ import sys
 import assay
 import torch
 from assay import adapters
-from python_check import FLA, changed, markdown, name_of, row_of, sdpa, tune_no_more, versions
+from python_check import FLA, changed, markdown, name_of, row_of, tune_no_more, versions
 
 BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 
@@ -27,7 +27,7 @@ BACKENDS = ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION", "CUDNN_ATTENTION")
 def kernels(device):
     """(name, kernel, mechanism, shape, dtype) of all that are asked for the same bits and are replayed."""
     for backend in BACKENDS if device == "cuda" else BACKENDS[:1]:
-        yield name_of(backend), sdpa(backend), "softmax_attention", "2,192,4,64", "bf16" if device == "cuda" else "fp32"
+        yield name_of(backend), adapters.torch.of_backend(backend), "softmax_attention", "2,192,4,64", "bf16" if device == "cuda" else "fp32"
     for name in FLA if device == "cuda" else ():
         kernel = getattr(adapters.fla, name)
         yield name, kernel, kernel.mechanism, "2,130,2,64", "bf16"

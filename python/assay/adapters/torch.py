@@ -63,3 +63,15 @@ def additive(given, seen, dtype):
 
 
 scaled_dot_product_attention = ScaledDotProductAttention("torch.nn.functional", "scaled_dot_product_attention")
+
+
+def of_backend(name):
+    """The same by one of SDPBackend alone: FLASH_ATTENTION, CUDNN_ATTENTION, EFFICIENT_ATTENTION, MATH."""
+
+    def attention(*args, **kwargs):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with sdpa_kernel([getattr(SDPBackend, name)]):
+            return scaled_dot_product_attention(*args, **kwargs)
+
+    return scaled_dot_product_attention.using(attention)
