@@ -48,11 +48,12 @@ Answer tiled(const AttentionShape& shape, const Problem& problem, GpuTimes* time
   return parallax_tiled_plan<Tiles<P, D, Covariance>, Covariance>(CudaAttentionDevice<P>(shape, times), shape, problem);
 }
 
-/// The form of softmax attention that a forward pass without a probe runs as (W_R = 0), or null: it is that to the bit,
-/// in the same tiles, and costs no more. The tiles are softmax attention's then, and so is `tile`.
+/// The form of softmax attention that a forward pass without a probe runs as (W_R = 0, as the host sees), or null: it
+/// is that to the bit, in the same tiles, and costs no more. The tiles are softmax attention's then, and so is `tile`.
 const GpuForm* without_probe(std::string_view form, const Problem& problem) {
   const std::vector<double>& rho = problem.inputs.at("rho").data;
-  const bool none = problem.cotangents.empty() && std::all_of(rho.begin(), rho.end(), [](double x) { return x == 0; });
+  const bool none = problem.cotangents.empty() && !rho.empty() &&
+                    std::all_of(rho.begin(), rho.end(), [](double x) { return x == 0; });
   return none ? find_gpu_form("softmax_attention", form) : nullptr;
 }
 
@@ -86,7 +87,7 @@ int parallax_tile(const Problem& problem, Format precision) {
   return wide && (precision == Format::bf16 || precision == Format::fp16) ? 3 : tiled_tile(problem, precision);
 }
 
-constexpr GpuForm forms[] = {{"tiled", attention_obstacle, parallax_tile, run_tiled},
+constexpr GpuForm forms[] = {{"tiled", attention_obstacle, parallax_tile, run_tiled, true},
                              {"split_decode", decode_obstacle, decode_tile, run_split_decode},
                              {"covariance", covariance_obstacle, tiled_tile, run_covariance}};
 

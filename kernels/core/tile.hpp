@@ -21,7 +21,8 @@
 //   decays      of a row of logs, or of the decays themselves:
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates; of
-//               ratios, the tile is gone then decays(site, Shape<R>, in, head, row) -> row
+//               ratios, the tile is gone then
+//               decays(site, Shape<R>, in, head, row) -> row
 //   channels    decays with one column per key channel, as a shared tile of factors alpha:
 //               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
 //               channel_prefix(site, tile, alpha[, lag])  channel_suffix(site, tile, alpha)

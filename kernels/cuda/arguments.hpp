@@ -24,28 +24,44 @@ struct StaticPolicy {
 template <class P, FixedString S>
 inline constexpr Format format_of = P::table.at(S.view());
 
-// ---- arrays. `head_rows`: from a head's first row to the next head's. In a pack other sequences' rows lie in between.
+// ---- arrays
 
-struct RowsIn {
+/// Where the rows of heads lie: `beside` heads share a group, row by row, as in torch's [B, T, H, cols]; or each head
+/// is one. From a group's first row to the next group's there are `group_rows` of a head; in a pack, other sequences'
+/// too.
+struct HeadRows {
+  int rows, group_rows, beside;
+  std::uint32_t share;  ///< of 2^31, rounded up: a product in place of a division, exact where heads * beside < 2^31
+  TILE_FN int group(int head) const { return static_cast<int>((static_cast<std::uint64_t>(head) * share) >> 31); }
+  /// A row of memory, from which a head's next is `beside` rows away.
+  TILE_FN std::size_t at(int head, int row) const {
+    const int g = group(head);
+    return (static_cast<std::size_t>(g) * static_cast<std::size_t>(group_rows) + static_cast<std::size_t>(row)) *
+               static_cast<std::size_t>(beside) +
+           static_cast<std::size_t>(head - g * beside);
+  }
+};
+struct RowsIn : HeadRows {
   const void* p;
-  int rows, head_rows;
   bool logs = true;  ///< of decays: logs of them, not the decays themselves
 };
-struct RowsOut {
+struct RowsOut : HeadRows {
   void* p;
-  int rows, head_rows;
 };
-struct MatrixIn {
+struct MatrixIn : HeadRows {
   const void* p;
-  int rows, cols, head_rows;
+  int cols;
 };
-struct MatrixOut {
+struct MatrixOut : HeadRows {
   void* p;
-  int rows, cols, head_rows;
+  int cols;
 };
-/// The driver's CUtensorMap.
+/// The driver's CUtensorMap, of columns, heads of a group, rows and groups.
 struct alignas(64) TensorMap {
   std::uint64_t words[16];
+};
+struct MappedIn : HeadRows {
+  TensorMap map;
 };
 
 // ---- grids
@@ -92,26 +108,35 @@ TILE_FN std::size_t divided(std::size_t x, std::size_t y) {
   return (x | y) >> 32 == 0 ? static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(y) : x / y;
 }
 
-/// total[h] = sum of the parts h * of_head, ..., (h + 1) * of_head - 1, ascending, each sum rounded at `part`, the
-/// total at `out`: elements [heads * of_head][n] to [heads][n]; `part_step` and `total_step` lie from one to the next.
-/// A turn sums At, by which all of these divide.
+/// Where element i of an array is, counted by heads, rows and columns.
+struct ElementAt {
+  int head, row, column;
+  TILE_FN ElementAt(std::size_t i, int rows, int cols) {
+    const auto n = static_cast<std::size_t>(cols), of_head = static_cast<std::size_t>(rows), r = divided(i, n),
+               h = divided(r, of_head);
+    head = static_cast<int>(h), row = static_cast<int>(r - h * of_head), column = static_cast<int>(i - r * n);
+  }
+};
+
+/// Each head of `total` the sum of `of_head` parts, ascending, each sum rounded at `part`, the total at `out`. A turn
+/// sums At, by which columns divide.
 template <Format Part, Format Total, int At>
 struct PartSums {
-  const void* parts;
-  void* total;
+  MatrixIn parts;
+  MatrixOut total;
   int of_head;
-  std::size_t n, part_step, total_step;
   TILE_FN void operator()(std::size_t i) const {
-    const std::size_t head = divided(i * At, n), at = i * At - head * n;
-    const auto* part = static_cast<const Element<Part>*>(parts) + head * of_head * part_step + at;
+    const ElementAt e(i * At, total.rows, total.cols);
     Several<Part> sum{};
     for (int p = 0; p < of_head; ++p) {
-      const auto terms = *reinterpret_cast<const Several<Part>*>(part + p * part_step);
+      const auto terms = *reinterpret_cast<const Several<Part>*>(
+          static_cast<const Element<Part>*>(parts.p) + parts.at(e.head * of_head + p, e.row) * parts.cols + e.column);
       for (int k = 0; k < At; ++k) sum.x[k] += terms.x[k];
     }
     Several<Total> rounded;
     for (int k = 0; k < At; ++k) rounded.x[k] = Element<Total>(round_as<Total>(sum.x[k]));
-    *reinterpret_cast<Several<Total>*>(static_cast<Element<Total>*>(total) + head * total_step + at) = rounded;
+    *reinterpret_cast<Several<Total>*>(static_cast<Element<Total>*>(total.p) + total.at(e.head, e.row) * total.cols +
+                                       e.column) = rounded;
   }
 
  private:
@@ -120,51 +145,50 @@ struct PartSums {
     Element<F> x[At];
   };
 };
-/// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none; heads lie
-/// `from_rows` and `head_rows` rows apart.
+/// Row r of every head of `to` from row map(r) of `from`, or full of `missing` where that is none.
 template <Format F, class Map>
 struct MappedRows {
-  const void* from;
-  void* to;
+  MatrixIn from;
+  MatrixOut to;
   Map map;
-  int from_rows, to_rows, head_rows, cols;
   float missing;
   TILE_FN void operator()(std::size_t i) const {
     using E = Element<F>;
-    const std::size_t r = divided(i, cols), c = i - r * cols, head = divided(r, to_rows), x = r - head * to_rows;
-    const int row = map(static_cast<int>(x));
-    static_cast<E*>(to)[(head * head_rows + x) * cols + c] =
-        row < 0 ? E(missing) : static_cast<const E*>(from)[(head * from_rows + row) * cols + c];
+    const ElementAt e(i, to.rows, to.cols);
+    const int row = map(e.row);
+    static_cast<E*>(to.p)[to.at(e.head, e.row) * to.cols + e.column] =
+        row < 0 ? E(missing) : static_cast<const E*>(from.p)[from.at(e.head, row) * to.cols + e.column];
   }
 };
-/// Row x of every head of `total` from row x of `start`, or zeros, and the rows of `from` that it is a sum of, the
-/// total rounded; heads lie `from_rows`, `start_rows` and `head_rows` rows apart.
+/// Row x of every head of `total` from row x of `start`, or zeros where that has no address, and the rows of `from`
+/// that it is a sum of, the total rounded.
 template <Format From, Format Total, class Terms>
 struct RowSums {
-  const void *from, *start;
-  void* total;
+  MatrixIn from, start;
+  MatrixOut total;
   Terms terms;
-  int from_rows, start_rows, total_rows, head_rows, cols;
   TILE_FN void operator()(std::size_t i) const {
-    using E = Element<From>;
-    const std::size_t r = divided(i, cols), c = i - r * cols, head = divided(r, total_rows);
-    const int x = static_cast<int>(r - head * total_rows), n = terms.count(x);
-    E sum = start == nullptr ? E(0) : static_cast<const E*>(start)[(head * start_rows + x) * cols + c];
-    for (int k = 0; k < n; ++k) sum += static_cast<const E*>(from)[(head * from_rows + terms.row(x, k)) * cols + c];
-    static_cast<Element<Total>*>(total)[(head * head_rows + x) * cols + c] = Element<Total>(round_as<Total>(sum));
+    const ElementAt e(i, total.rows, total.cols);
+    const auto of = [&](const MatrixIn& x, int row) {
+      return static_cast<const Element<From>*>(x.p)[x.at(e.head, row) * x.cols + e.column];
+    };
+    const int n = terms.count(e.row);
+    Element<From> sum = start.p == nullptr ? Element<From>(0) : of(start, e.row);
+    for (int k = 0; k < n; ++k) sum += of(from, terms.row(e.row, k));
+    static_cast<Element<Total>*>(total.p)[total.at(e.head, e.row) * total.cols + e.column] =
+        Element<Total>(round_as<Total>(sum));
   }
 };
-/// The first column of every row of `from` to that of `to`; heads lie `from_rows` and `to_rows` rows apart.
+/// The first column of every row of `from` to that of `to`.
 template <Format From, Format To>
 struct FirstElements {
-  const void* from;
-  void* to;
-  int rows, from_rows, to_rows, from_cols, to_cols;
+  MatrixIn from;
+  MatrixOut to;
   TILE_FN void operator()(std::size_t i) const {
     using Real = std::conditional_t<From == Format::fp64, double, float>;
-    const std::size_t head = divided(i, rows), r = i - head * rows;
-    static_cast<Element<To>*>(to)[(head * to_rows + r) * to_cols] = Element<To>(
-        round_as<To>(static_cast<Real>(static_cast<const Element<From>*>(from)[(head * from_rows + r) * from_cols])));
+    const ElementAt e(i, to.rows, 1);
+    const auto x = static_cast<const Element<From>*>(from.p)[from.at(e.head, e.row) * from.cols];
+    static_cast<Element<To>*>(to.p)[to.at(e.head, e.row) * to.cols] = Element<To>(round_as<To>(static_cast<Real>(x)));
   }
 };
 

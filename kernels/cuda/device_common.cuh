@@ -39,6 +39,7 @@ struct alignas(1024) SharedTile {
   TILE_FN E& at(int r, int c) { return *reinterpret_cast<E*>(raw + offset(r, c)); }
 };
 
+/// Tiles in one memory (SideBySide on a host).
 template <class A, class B, class C = Nothing>
 union OneOf {
   A first;
@@ -246,8 +247,7 @@ struct RegisterOps {
   TILE_FN void store_row(St, const RowOut& g, int head, int row0, const RowRegisters<T, MT>& x) {
     if (g.p == nullptr || w.slot() != 0) return;
     each_row(x, [&](const T& y, int r) {
-      if (row0 + r < g.rows)
-        static_cast<Real*>(g.p)[std::size_t(head) * g.head_rows + row0 + r] = round_as<format_at<P, St>>(y);
+      if (row0 + r < g.rows) static_cast<Real*>(g.p)[g.at(head, row0 + r)] = round_as<format_at<P, St>>(y);
     });
   }
   template <class St, class A>
@@ -337,7 +337,7 @@ struct RegisterOps {
       for (int h = 0; h < 2; ++h) {
         const int r = row0 + a.row_of(mt, 2 * h);
         if (r >= g.rows) continue;
-        E* p = static_cast<E*>(g.p) + (std::size_t(head) * g.head_rows + r) * g.cols + col0 + 2 * w.slot();
+        E* p = static_cast<E*>(g.p) + g.at(head, r) * g.cols + col0 + 2 * w.slot();
 #pragma unroll
         for (int nt = 0; nt < A::NT; ++nt) {
           if (col0 + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
@@ -362,7 +362,7 @@ struct RegisterOps {
       for (int h = 0; h < 2; ++h) f(r.v[mt][h], w.warp * (MT * 16) + mt * 16 + w.group() + 8 * h);
   }
   TILE_FN static Real element(const RowIn& g, int head, int row) {
-    return row < g.rows ? static_cast<const Real*>(g.p)[std::size_t(head) * g.head_rows + row] : Real(0);
+    return row < g.rows ? static_cast<const Real*>(g.p)[g.at(head, row)] : Real(0);
   }
   TILE_FN static float exponential(float x) { return ::expf(x); }
   TILE_FN static double exponential(double x) { return ::exp(x); }

@@ -17,13 +17,14 @@ struct MmaChannels : MmaDecays<P_, Warps_> {
   template <class St, class Tl>
   TILE_FN void channel_decays(St, Tl& alpha, const In& g, int head, int row0) {
     using E = typename Tl::E;
-    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
+    const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
 #pragma unroll 16
     for (int i = threadIdx.x; i < Tl::rows * Tl::cols; i += threads) {
       const int r = i / Tl::cols, c = i % Tl::cols;
-      alpha.at(r, c) = row0 + r < g.rows && c < g.cols
-                           ? E(round_as<format_at<P, St>>(Base::exponential(base[std::size_t(row0 + r) * g.cols + c])))
-                           : E(1);
+      alpha.at(r, c) =
+          row0 + r < g.rows && c < g.cols
+              ? E(round_as<format_at<P, St>>(Base::exponential(base[std::size_t(r * g.beside) * g.cols + c])))
+              : E(1);
     }
   }
   /// d(i) = prod_{l <= i - lag} alpha_l.

@@ -44,7 +44,8 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
     using E = typename Tl::E;
     constexpr int chunks = Tl::chunks;
     static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
-    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
+    const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
+    const std::size_t step = g.beside * g.cols;
     const std::uint32_t destination = shared_address(t.raw);
     const int thread = threadIdx.x;
 #pragma unroll
@@ -56,7 +57,7 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
         r = i / (chunks / threads), chunk = thread + i % (chunks / threads) * threads;
       const int col = col0 + chunk * Tl::chunk_elements;
       const bool inside = row0 + r < g.rows && col < g.cols;
-      const void* source = inside ? base + std::size_t(row0 + r) * g.cols + col : base;
+      const void* source = inside ? base + r * step + col : static_cast<const E*>(g.p);
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination + Tl::chunk_offset(r, chunk)),
                    "l"(source), "r"(inside ? 16 : 0)
                    : "memory");
@@ -77,7 +78,7 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int r = row0 + a.row_of(mt, 2 * h);
-        const E* p = static_cast<const E*>(g.p) + (std::size_t(head) * g.head_rows + r) * g.cols + col0 + 2 * w.slot();
+        const E* p = static_cast<const E*>(g.p) + g.at(head, r) * g.cols + col0 + 2 * w.slot();
 #pragma unroll
         for (int nt = 0; nt < a.NT; ++nt) {
           Pair pair{E(0.f), E(0.f)};

@@ -46,7 +46,7 @@ struct WarpgroupBlock {
   static constexpr int Groups = Groups_, threads = 128 * (Groups + 1);
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
-  using In = TensorMap;
+  using In = MappedIn;
   using Out = typename RegisterOps<P, 4 * Groups>::Out;
   using RowIn = typename RegisterOps<P, 4 * Groups>::RowIn;
   using RowOut = typename RegisterOps<P, 4 * Groups>::RowOut;
@@ -77,14 +77,16 @@ struct WarpgroupProducer {
 
   /// Elements beyond the array read as zero.
   template <class Tl>
-  TILE_FN void load(Tl& t, const TensorMap& map, int head, int row0, int col0 = 0) {
+  TILE_FN void load(Tl& t, const MappedIn& in, int head, int row0, int col0 = 0) {
     barrier_expect(*filling, sizeof(t.raw));
+    const int group = in.group(head);
 #pragma unroll
     for (int p = 0; p < int(sizeof(t.raw)) / Tl::panel_bytes; ++p)
       asm volatile(
-          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
-          "[%5];" ::"r"(shared_address(t.raw) + p * Tl::panel_bytes),
-          "l"(&map), "r"(col0 + p * (128 / Tl::element_bytes)), "r"(row0), "r"(head), "r"(shared_address(filling))
+          "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+          "[%6];" ::"r"(shared_address(t.raw) + p * Tl::panel_bytes),
+          "l"(&in.map), "r"(col0 + p * (128 / Tl::element_bytes)), "r"(head - group * in.beside), "r"(row0), "r"(group),
+          "r"(shared_address(filling))
           : "memory");
   }
   template <int ST, class Pr, class Co>
@@ -174,7 +176,7 @@ struct WarpgroupConsumer : RegisterOps<P_, 4 * Groups> {
   }
 
   template <class Tl>
-  TILE_FN void load(Tl&, const TensorMap&, int, int, int = 0) {}
+  TILE_FN void load(Tl&, const MappedIn&, int, int, int = 0) {}
   TILE_FN void sync() { asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory"); }
 
   template <int ST, class Pr, class Co>
@@ -406,7 +408,7 @@ struct WarpgroupLaunch {
 #else
 template <class P, int Groups>
 struct WarpgroupBlock : MmaBlock<P, 4 * Groups> {
-  using In = TensorMap;
+  using In = MappedIn;
 };
 template <class Kernel, class Block, class Grid>
 struct WarpgroupLaunch {};

@@ -33,13 +33,14 @@ struct WideBlock : MmaBlock<P_, Warps_> {
   TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
     using E = typename Tl::E;
     constexpr int all = Tl::rows * Tl::chunks;
-    const E* base = static_cast<const E*>(g.p) + std::size_t(head) * g.head_rows * g.cols;
+    const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
+    const std::size_t step = g.beside * g.cols;
     const std::uint32_t destination = shared_address(t.raw);
 #pragma unroll 4
     for (int i = threadIdx.x; i < all; i += threads) {
       const int r = i / Tl::chunks, chunk = i % Tl::chunks, col = col0 + chunk * Tl::chunk_elements;
       const bool inside = row0 + r < g.rows && col < g.cols;
-      const void* source = inside ? base + std::size_t(row0 + r) * g.cols + col : base;
+      const void* source = inside ? base + r * step + col : static_cast<const E*>(g.p);
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination + Tl::chunk_offset(r, chunk)),
                    "l"(source), "r"(inside ? 16 : 0)
                    : "memory");

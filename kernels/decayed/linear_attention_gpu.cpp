@@ -14,7 +14,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const
 };
 
 constexpr GpuForm forms[] = {
-    {"chunkwise", recurrence_obstacle, sum_tile, run_plan<linear_attention_sites, SumTiles, plan>}};
+    {"chunkwise", recurrence_obstacle, sum_tile, run_plan<linear_attention_sites, SumTiles, plan>, true}};
 constexpr WideGpuForm wide = {1, run_wide<linear_attention_sites, WideTiles, plan>};
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "kernels/core/batch.hpp"
+#include "kernels/core/once_per_kind.hpp"
 #include "language/device/programs.hpp"
 
 namespace assay {
@@ -147,20 +148,16 @@ class TileDraws final : public DrawExecutor {
  private:
   /// Compiles what the first draw of a form asks for, side by side.
   void prepare(const KernelForm& form, const Problem& problem, const Policy& policy, int tile) {
-    std::once_flag* once = nullptr;
-    {
-      const std::lock_guard lock(preparing_);
-      once = &prepared_[text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, kind_of(problem))];
-    }
-    std::call_once(*once, [&] {  // others want the same
-      Listing listing;
-      {
-        const tile::OnDevice here(listing);
-        form.run(problem, policy, tile);
-      }
-      programs_.make(code_of(form), listing.lines, std::string(form.name),
-                     [&](std::size_t missing) { news_.compiles(text(missing, " tile programs of ", form.name)); });
-    });
+    prepared_.get(
+        text(reinterpret_cast<std::uintptr_t>(&form), ' ', tile, kind_of(problem)), [&](const tile::Nothing&) {
+          Listing listing;
+          {
+            const tile::OnDevice here(listing);
+            form.run(problem, policy, tile);
+          }
+          programs_.make(code_of(form), listing.lines, std::string(form.name),
+                         [&](std::size_t missing) { news_.compiles(text(missing, " tile programs of ", form.name)); });
+        });
   }
 
   Gpu gpu_;
@@ -169,8 +166,7 @@ class TileDraws final : public DrawExecutor {
   Programs programs_;
   Shared shared_;
   std::atomic<bool> has_failed_ = false;
-  std::mutex preparing_;
-  std::map<std::string, std::once_flag> prepared_;
+  OncePerKind<tile::Nothing> prepared_;
 };
 
 }  // namespace

@@ -106,8 +106,8 @@ class CudaAttentionDevice : public CudaDevice<P> {
   /// Warpgroups load by tensor maps.
   template <class Executor, class Tile>
   typename Executor::In tiles_of(const DeviceArray& x) const {
-    if constexpr (std::is_same_v<typename Executor::In, TensorMap>)
-      return tensor_map(x, Tile::format, Tile::rows);
+    if constexpr (std::is_same_v<typename Executor::In, MappedIn>)
+      return mapped(x, Tile::format, Tile::rows);
     else
       return x.in();
   }
@@ -117,7 +117,7 @@ class CudaAttentionDevice : public CudaDevice<P> {
   void launch_rows(std::uint64_t, int heads, int rows, int tile_rows, RowOrder order,
                    const typename Kernel::Args& args) const {
     const RowGrid grid = row_grid(heads, rows, tile_rows, order.shared_bytes, order.first_is_longest);
-    if constexpr (std::is_same_v<typename Executor::In, TensorMap>)
+    if constexpr (std::is_same_v<typename Executor::In, MappedIn>)
       launch_blocks<WarpgroupLaunch<Kernel, Executor, RowGrid>>(args, grid, true);
     else
       launch_blocks<BlockLaunch<Kernel, Executor, MinBlocks, RowGrid>>(args, grid, packs_launches<P>);

@@ -59,7 +59,7 @@ class CudaDevice {
   }
   template <FixedString Site>
   DeviceArray zeros(int heads, int rows, int cols) const {
-    return DeviceArray(format_of<P, Site>, heads, rows, cols, nullptr);
+    return DeviceArray::zeros(format_of<P, Site>, heads, rows, cols);
   }
 
   template <FixedString Site>
@@ -93,7 +93,8 @@ class CudaDevice {
     const DeviceArray& array;
     template <class To>
     operator To() const {  // NOLINT(google-explicit-constructor): an argument, whatever its executor's types
-      return {array.data(), array.cols(), array.head_rows() * array.cols()};
+      const HeadRows lie = array.lie();
+      return {{array.cols(), lie.group_rows * array.cols(), lie.beside, lie.share}, array.data()};
     }
   };
   Vectors vectors_in(const DeviceArray& x) const { return {x}; }
@@ -115,23 +116,19 @@ class CudaDevice {
   }
   template <FixedString Site, class Map>
   void gather(const DeviceArray& from, DeviceArray& to, Map map, float missing = 0) const {
-    take_turns(MappedRows<format_of<P, Site>, Map>{from.data(), to.data(), map, from.head_rows(), to.rows(),
-                                                   to.head_rows(), to.cols(), missing},
-               to.count());
+    take_turns(MappedRows<format_of<P, Site>, Map>{from.in(), to.out(), map, missing}, to.count());
   }
   template <FixedString From, FixedString Total, class Terms>
   void sum_rows(std::uint64_t, const DeviceArray& from, DeviceArray& total, Terms terms,
                 const DeviceArray* start = nullptr) const {
     take_turns(
         RowSums<format_of<P, From>, format_of<P, Total>, Terms>{
-            from.data(), start == nullptr ? nullptr : start->data(), total.data(), terms, from.head_rows(),
-            start == nullptr ? 0 : start->head_rows(), total.rows(), total.head_rows(), total.cols()},
+            from.in(), start == nullptr ? MatrixIn{} : static_cast<MatrixIn>(start->in()), total.out(), terms},
         total.count());
   }
   template <FixedString From, FixedString To>
   void copy_first_column(const DeviceArray& from, DeviceArray& to) const {
-    take_turns(FirstElements<format_of<P, From>, format_of<P, To>>{from.data(), to.data(), to.rows(), from.head_rows(),
-                                                                   to.head_rows(), from.cols(), to.cols()},
+    take_turns(FirstElements<format_of<P, From>, format_of<P, To>>{from.in(), to.out()},
                static_cast<std::size_t>(to.heads()) * static_cast<std::size_t>(to.rows()));
   }
 
@@ -146,6 +143,13 @@ class CudaDevice {
   }
 
   std::vector<double> values(const DeviceArray& x) const { return x.values(); }
+  /// Ascending; where results stay on the GPU nobody reads it.
+  double total(const DeviceArray& x) const {
+    double sum = 0;
+    if (!GpuRun::current().keeps())
+      for (const double y : x.values()) sum += y;
+    return sum;
+  }
   Array array_of(const DeviceArray& x, std::vector<int> rest) const {
     const GpuRun& run = GpuRun::current();
     std::vector<int> shape = axes_of(head_axis_, x.heads(), std::move(rest));
@@ -157,10 +161,7 @@ class CudaDevice {
  private:
   template <Format Part, Format Total, int At>
   static void sum_by(const DeviceArray& parts, DeviceArray& total) {
-    const std::size_t of_head = total.count() / static_cast<std::size_t>(total.heads());
-    take_turns(PartSums<Part, Total, At>{parts.data(), total.data(), parts.heads() / total.heads(), of_head,
-                                         parts.head_step(), total.head_step()},
-               total.count() / At);
+    take_turns(PartSums<Part, Total, At>{parts.in(), total.out(), parts.heads() / total.heads()}, total.count() / At);
   }
 
   bool head_axis_;
@@ -194,11 +195,11 @@ inline int instance_dim(const RecurrenceShape& shape) { return shape.key_dim; }
 /// Plan(tiles, device, shape, problem) with Tiles<policy, head dimension>, in the instance of that problem.
 template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan,
           auto ShapeOf = shape_as<RecurrenceShape>>
-Answer run_plan(const Problem& problem, Format precision, GpuTimes* times) {  // NOLINT(clang-diagnostic-shadow)
+Answer run_plan(const Problem& problem, Format precision, GpuTimes* timed) {
   const auto shape = ShapeOf(problem);
   return with_instance(precision, instance_dim(shape), [&]<Format F, int D>() {
     using P = StaticPolicy<Sites, F>;
-    return Plan(Instance<Tiles<P, D>>{}, CudaDevice<P>(shape, times), shape, problem);
+    return Plan(Instance<Tiles<P, D>>{}, CudaDevice<P>(shape, timed), shape, problem);
   });
 }
 

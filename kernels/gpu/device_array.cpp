@@ -48,8 +48,6 @@ auto with_element(Format format, F f) {
   }
 }
 
-}  // namespace
-
 /// On the run's stream; `from` may be gone afterwards.
 void upload(std::byte* to, const std::byte* from, std::size_t bytes) {
   const tile::GpuRun& run = tile::GpuRun::current();
@@ -63,6 +61,8 @@ void upload(std::byte* to, const std::byte* from, std::size_t bytes) {
     run.stream()->wait();
   }
 }
+
+}  // namespace
 
 /// The request for the memory of one array: served for all sequences of a pack together, or alone.
 struct DeviceArray::Allocation : pack::Request {
@@ -87,21 +87,21 @@ struct DeviceArray::Allocation : pack::Request {
     std::size_t bytes = 0;
     for (const DeviceArray* a : arrays) rows += a->rows_, bytes += a->bytes();
     const tile::GpuRun& run = tile::GpuRun::current();
-    const auto memory = run.memory(bytes);
+    const GpuMemory memory = run.memory(bytes);
     // Who has results on the GPU measures, and has been judged before.
-    if (!run.lists() && !run.keeps()) run.stream()->fill(address_of(memory.get()), 0xff, bytes);
+    if (!run.lists() && !run.keeps()) run.stream()->fill(address_of(memory.at.get()), 0xff, bytes);
     std::size_t first = 0;
     for (DeviceArray* a : arrays) {
-      a->memory_ = memory;
-      if (memory != nullptr) a->data_ = reinterpret_cast<std::byte*>(memory.get()) + first;
-      a->head_rows_ = rows;
+      a->memory_ = memory.at, a->request_ = memory.request, a->beside_ = memory.beside;
+      if (memory.at != nullptr) a->data_ = reinterpret_cast<std::byte*>(memory.at.get()) + first;
+      a->group_rows_ = rows;
       first += a->bytes() / static_cast<std::size_t>(std::max(1, a->heads_));
     }
   }
 };
 
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
-    : format_(format), heads_(heads), rows_(rows), cols_(cols), head_rows_(rows) {
+    : format_(format), heads_(heads), rows_(rows), cols_(cols), group_rows_(rows) {
   Allocation request(*this);
   if (pack::active()) {
     pack::meet({Allocation::serve}, request);
@@ -111,15 +111,17 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols)
   }
 }
 
-DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, void* data)
-    : format_(format), heads_(heads), rows_(rows), cols_(cols), head_rows_(rows), data_(data) {
-  if (data != nullptr) return;
-  *this = DeviceArray(format, heads, rows, cols);
+DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, const GpuTensor& of)
+    : format_(format), heads_(heads), rows_(rows), cols_(cols), group_rows_(rows), beside_(of.beside), data_(of.data) {}
+
+DeviceArray DeviceArray::zeros(Format format, int heads, int rows, int cols) {
+  DeviceArray array(format, heads, rows, cols);
   const tile::GpuRun& run = tile::GpuRun::current();
-  if (run.rests()) return;
-  each_part([&](std::size_t there, std::size_t, std::size_t bytes) {
-    run.stream()->fill(address_of(data_) + there, 0, bytes);
-  });
+  if (!run.rests())
+    array.each_part([&](std::size_t there, std::size_t, std::size_t bytes) {
+      run.stream()->fill(address_of(array.data_) + there, 0, bytes);
+    });
+  return array;
 }
 
 DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values)
@@ -137,11 +139,15 @@ DeviceArray::DeviceArray(Format format, int heads, int rows, int cols, std::span
 
 template <class F>
 void DeviceArray::each_part(F f) const {
-  if (head_rows_ == rows_) return f(0, 0, bytes());
-  const std::size_t dense = bytes() / static_cast<std::size_t>(heads_), step = bytes() / count() * head_step();
+  if (group_rows_ == rows_) return f(0, 0, bytes());
+  const std::size_t dense = bytes() / static_cast<std::size_t>(heads_),
+                    step = dense / static_cast<std::size_t>(rows_) * static_cast<std::size_t>(group_rows_);
   for (std::size_t h = 0; h < static_cast<std::size_t>(heads_); ++h) f(h * step, h * dense, dense);
 }
 
+tile::HeadRows DeviceArray::lie() const {
+  return {rows_, group_rows_, beside_, static_cast<std::uint32_t>(((1U << 31) + beside_ - 1) / beside_)};
+}
 std::size_t DeviceArray::bytes() const {
   return with_element(format_, [&](auto e) { return count() * sizeof(e); });
 }
@@ -163,22 +169,22 @@ std::vector<double> DeviceArray::values() const {
   return values;
 }
 
-tile::TensorMap tensor_map(const DeviceArray& array, Format format, int tile_rows) {
+tile::MappedIn mapped(const DeviceArray& array, Format format, int tile_rows) {
   const tile::GpuRun& run = tile::GpuRun::current();
-  tile::TensorMap map{};
-  if (array.count() == 0 || run.rests()) return map;                           // nothing is loaded of it
+  tile::MappedIn in{array.lie(), {}};
+  if (array.count() == 0 || run.rests()) return in;                            // nothing is loaded of it
   constexpr int of_fp16 = 6, of_bf16 = 9, swizzle_128 = 3, promotion_256 = 3;  // CU_TENSOR_MAP_...
   constexpr std::uint64_t element = 2;
   const auto cols = static_cast<std::uint64_t>(array.cols()), rows = static_cast<std::uint64_t>(array.rows()),
-             heads = static_cast<std::uint64_t>(array.heads()),
-             head_rows = static_cast<std::uint64_t>(array.head_rows());
-  const std::uint64_t extents[] = {cols, rows, heads}, strides[] = {cols * element, head_rows * cols * element};
-  const std::uint32_t box[] = {64, static_cast<std::uint32_t>(tile_rows), 1}, unit[] = {1, 1, 1};
+             beside = static_cast<std::uint64_t>(in.beside), of_head = cols * element, of_row = beside * of_head;
+  const std::uint64_t extents[] = {cols, beside, rows, static_cast<std::uint64_t>(array.heads()) / beside},
+                      strides[] = {of_head, of_row, static_cast<std::uint64_t>(in.group_rows) * of_row};
+  const std::uint32_t box[] = {64, 1, static_cast<std::uint32_t>(tile_rows), 1}, unit[] = {1, 1, 1, 1};
   const auto encode = run.gpu().driver().encode_tensor_map;
   if (encode == nullptr) throw DeviceError("the driver is too old for Hopper's tensor maps");
-  run.gpu().must(encode(&map, format == Format::bf16 ? of_bf16 : of_fp16, 3, array.data(), extents, strides, box, unit,
-                        0, swizzle_128, promotion_256, 0));
-  return map;
+  run.gpu().must(encode(&in.map, format == Format::bf16 ? of_bf16 : of_fp16, 4, array.data(), extents, strides, box,
+                        unit, 0, swizzle_128, promotion_256, 0));
+  return in;
 }
 
 }  // namespace assay

@@ -18,19 +18,20 @@ class DeviceArray {
  public:
   /// All bits set, which is NaN in every format: what a kernel forgets to write cannot pass for a number.
   DeviceArray(Format format, int heads, int rows, int cols);
-  /// Somebody else's numbers, which lie densely and stay there; null: zeros.
-  DeviceArray(Format format, int heads, int rows, int cols, void* data);
+  /// Zeros.
+  static DeviceArray zeros(Format format, int heads, int rows, int cols);
+  /// Somebody else's numbers, which stay there.
+  DeviceArray(Format format, int heads, int rows, int cols, const GpuTensor& of);
   /// `values` rounded to nearest. Throws InputError unless there are heads * rows * cols of them.
   DeviceArray(Format format, int heads, int rows, int cols, std::span<const double> values);
 
   void* data() const { return data_; }
-  KeptTensor kept() const { return {{data_, format_, count()}, memory_}; }
+  KeptTensor kept() const { return {{data_, format_, count(), beside_}, request_}; }
   int heads() const { return heads_; }
   int rows() const { return rows_; }
   int cols() const { return cols_; }
-  /// From a head's first row to the next head's, in rows and in elements.
-  int head_rows() const { return head_rows_; }
-  std::size_t head_step() const { return static_cast<std::size_t>(head_rows_) * static_cast<std::size_t>(cols_); }
+  /// Where its rows lie.
+  tile::HeadRows lie() const;
   std::size_t count() const;
   std::size_t bytes() const;
 
@@ -40,7 +41,7 @@ class DeviceArray {
     bool wanted = true;
     template <class To>
     operator To() const {  // NOLINT(google-explicit-constructor): that is what it is for
-      return {wanted ? array.data() : nullptr, array.rows(), array.cols(), array.head_rows()};
+      return {array.lie(), wanted ? array.data() : nullptr, array.cols()};
     }
   };
   struct RowIn {
@@ -48,14 +49,14 @@ class DeviceArray {
     bool logs;
     template <class To>
     operator To() const {  // NOLINT(google-explicit-constructor)
-      return {array.data(), array.rows(), array.head_rows(), logs};
+      return {array.lie(), array.data(), logs};
     }
   };
   struct RowOut {
     const DeviceArray& array;
     template <class To>
     operator To() const {  // NOLINT(google-explicit-constructor)
-      return {array.data(), array.rows(), array.head_rows()};
+      return {array.lie(), array.data()};
     }
   };
   In in() const { return {*this}; }
@@ -75,13 +76,14 @@ class DeviceArray {
   void each_part(F f) const;
 
   Format format_;
-  int heads_, rows_, cols_, head_rows_;
+  int heads_, rows_, cols_, group_rows_, beside_ = 1;
+  std::size_t request_ = 0;
   void* data_ = nullptr;
   std::shared_ptr<double> memory_;  ///< of this and its neighbours in a pack
 };
 
 /// A map of `array` whose boxes are the panels of a tile of so many rows. In a pack it begins at the sequence's first
 /// row and ends at its last: what a box holds of its neighbour's rows is filled with zeros. Throws DeviceError.
-tile::TensorMap tensor_map(const DeviceArray& array, Format format, int tile_rows);
+tile::MappedIn mapped(const DeviceArray& array, Format format, int tile_rows);
 
 }  // namespace assay

@@ -6,10 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/core/batch.hpp"
 #include "kernels/core/kernel_room.hpp"
+#include "kernels/core/once_per_kind.hpp"
 #include "kernels/gpu/launches.hpp"
 #include "reference/core/error.hpp"
 // Made by CMake: GPU_ROOM(name) for every room with launch code.
@@ -38,8 +40,8 @@ const KernelForm* find_kernel_form(std::string_view room, std::string_view form)
 
 struct Opened {
   std::unique_ptr<tile::GpuKernels> kernels;
-  std::mutex guard{}, running{};
-  std::map<std::string, std::once_flag> prepared{};
+  std::mutex running{};
+  OncePerKind<ResultRequests> prepared{};
 };
 Opened& opened() {
   static Opened one;
@@ -70,32 +72,56 @@ std::vector<Answer> answers_in(const tile::GpuRun& run, const GpuForm& form, std
       [&](const Problem& p) { return answer_in(run, form, p, precision, nullptr); });
 }
 
+/// The result that stands for such an array of an answer; null: a host has its numbers.
+const KeptTensor* kept_of(const tile::GpuRun& run, const Array& array) {
+  std::size_t count = 1;
+  for (const int n : array.shape) count *= static_cast<std::size_t>(n);
+  for (std::size_t i = 0; array.data.size() == 1 && i < run.kept().size(); ++i)
+    if (array.data[0] == static_cast<double>(i) && run.kept()[i].tensor.count == count) return &run.kept()[i];
+  return nullptr;
+}
 /// The result of a run of tensors that goes to that one.
-const GpuTensor& kept_of(const tile::GpuRun& run, const Answer& answer, std::string_view name,
-                         const GpuTensor& tensor) {
+const KeptTensor& kept_of(const tile::GpuRun& run, const Answer& answer, std::string_view name,
+                          const GpuTensor& tensor) {
   const bool is_gradient = name.starts_with("d_");
   const Arrays& arrays = is_gradient ? answer.gradients : answer.outputs;
   const auto at = arrays.find(is_gradient ? name.substr(2) : name);
-  require(at != arrays.end() && !at->second.shape.empty(), name, ": these kernels do not leave it on the GPU");
-  const GpuTensor& kept = run.kept().at(static_cast<std::size_t>(at->second.data.at(0))).tensor;
-  require(tensor.format == kept.format, name, ": expected room for ", name_of(kept.format), ", got ",
+  require(at != arrays.end() && !at->second.shape.empty() && kept_of(run, at->second) != nullptr, name,
+          ": these kernels do not leave it on the GPU");
+  const KeptTensor& kept = *kept_of(run, at->second);
+  require(tensor.format == kept.tensor.format, name, ": expected room for ", name_of(kept.tensor.format), ", got ",
           name_of(tensor.format));
-  require(tensor.count == kept.count, name, ": expected room for ", kept.count, " numbers, got ", tensor.count);
+  require(tensor.count == kept.tensor.count, name, ": expected room for ", kept.tensor.count, " numbers, got ",
+          tensor.count);
   return kept;
 }
 
 /// Compiles the programs that are listed, once for each `kind`.
 template <class F>
 void prepare(const std::string& kind, const GpuForm& form, F lists) {
-  std::once_flag* once = nullptr;
-  {
-    const std::lock_guard lock(opened().guard);
-    once = &opened().prepared[kind];
-  }
-  std::call_once(*once, [&] { kernels().make(lists(), std::string(form.name)); });
+  opened().prepared.get(kind, [&](ResultRequests&) { kernels().make(lists(), std::string(form.name)); });
 }
 std::string kind_of(const GpuForm& form, const Problem& problem, Format precision) {
   return text(reinterpret_cast<std::uintptr_t>(&form), ' ', name_of(precision), kind_of(problem));
+}
+/// The programs of a run of tensors, and which requests for memory are those of results.
+std::pair<std::set<std::string>, ResultRequests> listed_with_tensors(const GpuForm& form, const Problem& problem,
+                                                                     Format precision, const GpuTensors& given,
+                                                                     const GpuTensors& found) {
+  require(form.takes_tensors, form.name, " does not take tensors on the GPU");
+  for (const auto& [name, value] : problem.params)  // others are looked up among an input's numbers
+    require(name == "scale" || name == "bandwidth" || name == "causal" || name == "window", name,
+            ": not with tensors on the GPU");
+  std::set<std::string> lines;
+  const tile::TensorsOfRun tensors{given};
+  const tile::GpuRun run(lines, &tensors);
+  const Answer answer = answer_in(run, form, problem, precision, nullptr);
+  for (const auto& [name, tensor] : found) kept_of(run, answer, name, tensor);
+  ResultRequests requests;
+  for (const auto& [arrays, prefix] : {std::pair(&answer.outputs, ""), std::pair(&answer.gradients, "d_")})
+    for (const auto& [name, array] : *arrays)
+      if (const KeptTensor* kept = kept_of(run, array)) requests[prefix + name] = kept->request;
+  return {lines, requests};
 }
 
 }  // namespace
@@ -153,32 +179,32 @@ Answer run_on_gpu(const GpuForm& form, const Problem& problem, Format precision,
   return answer(tile::GpuRun(kernels()));
 }
 
-void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, GpuTensors given,
+void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, const GpuTensors& given,
                 const GpuTensors& found, void* stream, ForwardMemory* forward) {
-  if (forward != nullptr && forward->arrays.empty())  // nobody reads their numbers
-    for (const auto& [name, cotangent] : problem.cotangents) given.insert_or_assign(name, found.at(name));
-  prepare("tensors of " + kind_of(form, problem, precision), form,
-          [&] { return gpu_programs(form, problem, precision, given, found); });
-  const tile::GpuRun run(kernels(), given, stream, forward);
-  const Answer answer = answer_in(run, form, problem, precision, nullptr);
-  for (const auto& [name, tensor] : found) {
-    const GpuTensor& from = kept_of(run, answer, name, tensor);
-    run.stream()->copy(address_of(tensor.data), address_of(from.data),
-                       from.count * static_cast<std::size_t>(info(from.format).bits) / 8);
+  std::string kind = "tensors of " + kind_of(form, problem, precision);
+  for (const auto& [name, array] : problem.inputs)
+    for (const int n : array.shape) kind += text(' ', n);
+  const ResultRequests& requests = opened().prepared.get(kind, [&](ResultRequests& of) {
+    auto [lines, all] = listed_with_tensors(form, problem, precision, given, found);
+    of = std::move(all);
+    kernels().make(lines, std::string(form.name));
+  });
+  tile::TensorsOfRun tensors{given, {}, stream, forward};
+  for (const auto& result : found) {
+    const auto request = requests.find(result.first);
+    require(request != requests.end(), result.first, ": these kernels do not leave it on the GPU");
+    tensors.results.emplace(request->second, result);
   }
+  const tile::GpuRun run(kernels(), tensors);
+  const Answer answer = answer_in(run, form, problem, precision, nullptr);
+  for (const auto& [name, tensor] : found)
+    if (kept_of(run, answer, name, tensor).tensor.data != tensor.data)
+      throw std::logic_error(name + " is not where it was asked for");
 }
 
 std::set<std::string> gpu_programs(const GpuForm& form, const Problem& problem, Format precision,
                                    const GpuTensors& given, const GpuTensors& found) {
-  require(form.takes_tensors, form.name, " does not take tensors on the GPU");
-  for (const auto& [name, value] : problem.params)  // others are looked up among an input's numbers
-    require(name == "scale" || name == "bandwidth" || name == "causal" || name == "window", name,
-            ": not with tensors on the GPU");
-  std::set<std::string> lines;
-  const tile::GpuRun run(lines, &given);
-  const Answer answer = answer_in(run, form, problem, precision, nullptr);
-  for (const auto& [name, tensor] : found) kept_of(run, answer, name, tensor);
-  return lines;
+  return listed_with_tensors(form, problem, precision, given, found).first;
 }
 
 std::vector<Answer> run_packed(const GpuForm& form, std::span<const Problem> problems, Format precision) {

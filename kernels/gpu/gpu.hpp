@@ -75,7 +75,7 @@ Answer run_on_gpu(const GpuForm& form, const Problem& problem, Format precision,
 /// answer that `found` names ("o", "d_q") are written there. In the order of a stream of CUDA (CUstream); does not
 /// wait. With `forward`, of a problem with cotangents: the forward pass where that is empty, and later, with the same
 /// inputs, the backward pass. Throws InputError where a form does not take tensors, or one has another format or size.
-void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, GpuTensors given,
+void run_on_gpu(const GpuForm& form, const Problem& problem, Format precision, const GpuTensors& given,
                 const GpuTensors& found, void* stream, ForwardMemory* forward = nullptr);
 /// Checks as much, without a GPU; the programs that it compiles.
 std::set<std::string> gpu_programs(const GpuForm& form, const Problem& problem, Format precision,

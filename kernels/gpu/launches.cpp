@@ -59,24 +59,34 @@ void GpuRun::launch(const char* kind, const std::type_info& type, std::size_t bl
       static_cast<unsigned>(program.start.shared * sizeof(double)), stream_->get(), read, nullptr));
 }
 
-std::shared_ptr<double> GpuRun::memory(std::size_t bytes) const {
-  if (rests()) return is_backward_ ? forward_->arrays.at(next_++) : nullptr;
-  auto all = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
-  if (all == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));
-  if (forward_ != nullptr && !is_backward_) forward_->arrays.push_back(all);
-  return all;
+GpuMemory GpuRun::memory(std::size_t bytes) const {
+  GpuMemory memory{nullptr, requests_++};
+  ForwardMemory* const forward = tensors_ == nullptr ? nullptr : tensors_->forward;
+  if (tensors_ != nullptr && tensors_->results.contains(memory.request)) {
+    const auto& [name, tensor] = tensors_->results.at(memory.request);
+    const std::size_t room = tensor.count * static_cast<std::size_t>(info(tensor.format).bits) / 8;
+    require(room == bytes, name, ": expected room for ", bytes, " bytes, got ", room);
+    memory.at = {static_cast<double*>(tensor.data), [](double*) {}}, memory.beside = tensor.beside;
+  } else if (rests()) {
+    return is_backward_ ? forward->arrays.at(memory.request) : memory;
+  } else {
+    memory.at = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
+    if (memory.at == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));
+  }
+  if (forward != nullptr && !is_backward_) forward->arrays.push_back(memory);
+  return memory;
 }
 
-void* GpuRun::given(std::string_view name, const std::array<int, 3>& expected, Format format) const {
-  const auto found = given_->find(name);
-  require(found != given_->end(), name, ": its numbers are nowhere");
+const GpuTensor& GpuRun::given(std::string_view name, const std::array<int, 3>& expected, Format format) const {
+  const auto found = tensors_->given.find(name);
+  require(found != tensors_->given.end(), name, ": its numbers are nowhere");
   const auto& [heads, rows, cols] = expected;
   const auto count = static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
   require(found->second.count == count, name, ": expected ", heads, " heads of ", rows, " x ", cols, " numbers, got ",
           found->second.count);
   require(found->second.format == format, name, ": expected ", name_of(format), ", got ",
           name_of(found->second.format));
-  return found->second.data;
+  return found->second;
 }
 
 const GpuRun& GpuRun::current() {
@@ -131,7 +141,7 @@ void launch_packed(std::span<pack::Request* const> requests) {
   }
   if (blocks == 0) return;
   const GpuRun& run = GpuRun::current();
-  const auto table = run.memory(sequences.size());
+  const auto table = run.memory(sequences.size()).at;
   const language::device::Address address = language::device::address_of(table.get());
   if (!run.lists()) run.stream()->upload(address, sequences.data(), sequences.size()), run.stream()->wait();
   const int count = static_cast<int>(requests.size());

@@ -47,45 +47,54 @@ class GpuKernels {
   std::map<std::pair<std::string_view, const std::type_info*>, language::device::Program> found_;
 };
 
+/// Of a problem whose arrays have shapes alone: its inputs and cotangents, by name, where results go, by the request
+/// for memory, and somebody's stream, in whose order all happens. With `forward` a run is one half of the plan: the
+/// forward pass where that is empty, and else the backward pass.
+struct TensorsOfRun {
+  const GpuTensors& given;
+  std::map<std::size_t, std::pair<std::string, GpuTensor>> results{};
+  void* stream = nullptr;
+  ForwardMemory* forward = nullptr;
+};
+
 /// What a thread launches goes to a run: on the GPU, in order, or, where `lines` are listed, nowhere. It ends on the
 /// thread that it began on.
 class GpuRun {
  public:
-  /// Of a problem whose arrays have shapes alone: `given` are its inputs and cotangents, by name. In the order of that
-  /// stream, which is somebody else's; of results that a plan makes arrays of, `kept` has those. With `forward` the run
-  /// is one half of the plan: the forward pass where that is empty, and else the backward pass.
-  GpuRun(GpuKernels& kernels, const GpuTensors& given, void* stream, ForwardMemory* forward)
+  /// `tensors` live as long.
+  GpuRun(GpuKernels& kernels, const TensorsOfRun& tensors)
       : kernels_(&kernels),
-        given_(&given),
-        forward_(forward),
-        is_backward_(forward != nullptr && !forward->arrays.empty()),
+        tensors_(&tensors),
+        is_backward_(tensors.forward != nullptr && !tensors.forward->arrays.empty()),
         rests_(is_backward_),
         entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
-        stream_(std::make_shared<language::device::Stream>(kernels.gpu(), stream)) {}
+        stream_(std::make_shared<language::device::Stream>(kernels.gpu(), tensors.stream)) {}
   explicit GpuRun(GpuKernels& kernels)
       : kernels_(&kernels),
         entered_(std::make_unique<language::device::Entered>(kernels.gpu())),
         stream_(std::make_shared<language::device::Stream>(kernels.gpu())) {}
   /// Lists programs. Arrays have no memory then, and are full of ones.
-  explicit GpuRun(std::set<std::string>& lines, const GpuTensors* given = nullptr) : lines_(&lines), given_(given) {}
+  explicit GpuRun(std::set<std::string>& lines, const TensorsOfRun* tensors = nullptr)
+      : lines_(&lines), tensors_(tensors) {}
 
   bool lists() const { return lines_ != nullptr; }
   /// Whether nothing happens on the GPU: in a run that lists, and in the half of a plan that is not this run's.
   bool rests() const { return lists() || rests_; }
-  void end_forward() const { rests_ = forward_ != nullptr && !rests_; }
+  void end_forward() const { rests_ = tensors_ != nullptr && tensors_->forward != nullptr && !rests_; }
   /// Whether results stay on the GPU.
-  bool keeps() const { return given_ != nullptr; }
+  bool keeps() const { return tensors_ != nullptr; }
   /// The given tensor of that name. Throws InputError unless it has that format and as many numbers as `expected`,
   /// [heads][rows][cols].
-  void* given(std::string_view name, const std::array<int, 3>& expected, Format format) const;
+  const GpuTensor& given(std::string_view name, const std::array<int, 3>& expected, Format format) const;
+  /// The results that a plan has made arrays of.
   std::vector<KeptTensor>& kept() const { return kept_; }
   const std::shared_ptr<language::device::Stream>& stream() const { return stream_; }
   const language::device::Gpu& gpu() const { return kernels_->gpu(); }
   /// Arguments: their addresses, and the bytes of the first, which the device knows.
   void launch(const char* kind, const std::type_info& type, std::size_t blocks, std::span<const void* const> arguments,
               std::size_t bytes) const;
-  /// Bytes on the GPU. Throws DeviceError if there is no room.
-  std::shared_ptr<double> memory(std::size_t bytes) const;
+  /// Bytes on the GPU. Throws DeviceError if there is no room, InputError where a result's are not as many.
+  GpuMemory memory(std::size_t bytes) const;
 
   /// That of this thread.
   static const GpuRun& current();
@@ -93,11 +102,10 @@ class GpuRun {
  private:
   GpuKernels* kernels_ = nullptr;
   std::set<std::string>* lines_ = nullptr;
-  const GpuTensors* given_ = nullptr;
-  ForwardMemory* forward_ = nullptr;
+  const TensorsOfRun* tensors_ = nullptr;
   bool is_backward_ = false;
   mutable bool rests_ = false;
-  mutable std::size_t next_ = 0;  ///< of a forward pass's memory
+  mutable std::size_t requests_ = 0;
   mutable std::mutex guard_;
   std::unique_ptr<language::device::Entered> entered_;
   std::shared_ptr<language::device::Stream> stream_;

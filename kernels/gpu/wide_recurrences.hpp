@@ -22,10 +22,10 @@ using WideChannelTiles = WideDeviceTiles<P, 16, 32>;
 
 /// run_plan in that instance.
 template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan>
-Answer run_wide(const Problem& problem, GpuTimes* times) {  // NOLINT(clang-diagnostic-shadow)
+Answer run_wide(const Problem& problem, GpuTimes* timed) {
   using P = StaticPolicy<Sites, Format::bf16>;
   const RecurrenceShape shape(problem);
-  return Plan(Instance<Tiles<P, widest_device_keys>>{}, CudaDevice<P>(shape, times), shape, problem);
+  return Plan(Instance<Tiles<P, widest_device_keys>>{}, CudaDevice<P>(shape, timed), shape, problem);
 }
 
 }  // namespace assay::tile

@@ -216,6 +216,12 @@ class HostDevice {
     device_->download(all.data(), x.elsewhere, all.size() * sizeof(double));
     return all;
   }
+  /// Ascending.
+  T total(const Values& x) const {
+    T sum = 0;
+    for (const T y : values(x)) sum += y;
+    return sum;
+  }
   /// [heads][rest...], or [rest...] where problems have no heads.
   Array array_of(const Values& x, std::vector<int> rest) const {
     const std::vector<T>& all = device_ == nullptr ? x.data : values(x);

@@ -15,9 +15,8 @@ namespace assay::tile {
 template <class Device>
 Array bandwidth_gradient(const Device& device, const typename Device::Values& dh, double bandwidth) {
   using Wide = typename Device::Wide;
-  Wide sum = 0;
-  for (const Wide row : device.values(dh)) sum += row;
-  return Array({}, {static_cast<double>(-sum / (static_cast<Wide>(log2e) * static_cast<Wide>(bandwidth)))});
+  return Array({},
+               {static_cast<double>(-device.total(dh) / (static_cast<Wide>(log2e) * static_cast<Wide>(bandwidth)))});
 }
 
 /// Queries, keys and values with their units, and the scale of the scores. Query rows are those of `heads`, or of all

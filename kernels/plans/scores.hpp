@@ -274,8 +274,7 @@ class ArgumentLaunch {
       if (problem_.inputs.contains("scale")) d.data[0] *= -h * h;
       return d;
     }
-    Wide sum = 0;
-    for (const Wide row : device_.values(dh)) sum += row;
+    Wide sum = device_.total(dh);
     const auto scale = static_cast<Wide>(scale_of(problem_));
     if (!problem_.inputs.contains("scale")) sum *= -scale * scale;
     return Array({}, {static_cast<double>(sum)});

@@ -21,6 +21,8 @@ PEERS = {
     "softmax_attention": [f"torch.scaled_dot_product_attention {name}" for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION")] + ["flash_attn.flash_attn_func"],
 }
 PASSES = ("forward", "forward + backward")
+# Of a query and a key that it sees, in each pass.
+PRODUCTS = {"softmax_attention": (2, 7), "parallax": (4, 12)}
 
 
 @dataclasses.dataclass
@@ -51,7 +53,7 @@ def theirs(mechanism, name):
     function, _, backend = function.partition(" ")
     adapter = adapters.torch.of_backend(backend) if backend else getattr(getattr(adapters, package), function)
     adapter.resolved()
-    case = types.SimpleNamespace(mechanism=mechanism, layout="bthd", params={"causal": True} if mechanism == "softmax_attention" else {}, tensors={})
+    case = types.SimpleNamespace(mechanism=mechanism, layout="bthd", params={"causal": True} if mechanism in kernels.ATTENTION else {}, tensors={})
     return lambda given: adapter.call_ours(given, case)["o"]
 
 
@@ -121,10 +123,10 @@ class Ceilings:
         """Inputs and output once, and all of them again as gradients; attention's products of what is seen."""
         size, again = sum(x.nbytes for x in given.values()), passed == PASSES[1]
         memory = (size * (3 if again else 1) + given["v"].nbytes * (2 if again else 1)) / self.bytes
-        if mechanism != "softmax_attention":
+        if mechanism not in PRODUCTS:
             return memory
         batch, tokens, heads, dim = given["q"].shape
-        return max(memory, batch * heads * tokens * (tokens + 1) / 2 * dim * (7 if again else 2) / self.products)
+        return max(memory, batch * heads * tokens * (tokens + 1) / 2 * dim * PRODUCTS[mechanism][again] / self.products)
 
 
 def times(mechanism, shape, peers, runs, ceilings):
@@ -211,7 +213,7 @@ def parser():
     p.add_argument("what", choices=("kernels",))
     p.add_argument("--peers", action="store_true", help="and torch's, flash-linear-attention's and flash-attn's, where installed")
     p.add_argument("--only", action="append", choices=kernels.__all__, help="this mechanism; may be given again")
-    p.add_argument("--shape", default="4,8192,16,128", help="B,T,H,K (4,8192,16,128; half of the tokens for softmax_attention)")
+    p.add_argument("--shape", default="4,8192,16,128", help="B,T,H,K (4,8192,16,128; half of the tokens for attention)")
     p.add_argument("--runs", type=int, default=20, help="of each, whose median is told (20)")
     p.add_argument("--without-guard", action="store_true", help="time fla's gradients where it refuses them")
     p.add_argument("--format", choices=("text", "json"), default="text")
@@ -224,7 +226,7 @@ def shape_of(text, mechanism):
         batch, tokens, heads, dim = map(int, text.split(","))
     except ValueError:
         raise InputError(f"--shape: expected B,T,H,K, got {text}") from None
-    return batch, tokens // 2 if mechanism == "softmax_attention" else tokens, heads, dim
+    return batch, tokens // 2 if mechanism in kernels.ATTENTION else tokens, heads, dim
 
 
 def measured(options):

@@ -3,8 +3,8 @@
     o, final_state = assay.kernels.gated_deltanet(q, k, v, log_decay=g, beta=beta, scale=0.125)
     assay.check(case, assay.kernels.gated_deltanet)
 
-A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p [B, T, H, K], v
-[B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v and p in bf16 or fp16, gates and states in fp32. Heads
+A function for each name in __all__. Tensors have the names of docs/mechanisms and the axes of assay.case: q, k, p, rho [B, T, H, K], v
+[B, T, HV, V], gates [B, T, HV] or [B, T, HV, K], states [B, HV, K, V]; q, k, v, p and rho in bf16 or fp16, gates and states in fp32. Heads
 of v share those of k where there are more of them. What is returned: o [B, T, HV, V], and the mechanism's final states. A kernel is
 compiled at first use by libnvrtc and kept. A backward pass goes on with the memory of the forward one. Nothing waits for the GPU.
 
@@ -15,9 +15,10 @@ import functools
 from . import _native
 from ._native import InputError
 
-__all__ = ["comba", "deltanet", "gated_deltanet", "gla", "kda", "mamba2", "mdn", "softmax_attention"]
+__all__ = ["comba", "deltanet", "gated_deltanet", "gla", "kda", "linear_attention", "mamba2", "mdn", "parallax", "softmax_attention"]
 
-NARROW = ("q", "k", "v", "p", "o")  # what is multiplied; the rest is fp32
+ATTENTION = ("parallax", "softmax_attention")
+NARROW = ("q", "k", "v", "p", "rho", "o")  # what is multiplied; the rest is fp32
 
 
 def __getattr__(name):
@@ -31,7 +32,7 @@ def kernel_of(mechanism):
     facts = _native.facts(mechanism)
     known = {field["name"]: field for field in facts["inputs"] if not field["is_param"]}
     outputs = [field["name"] for field in facts["outputs"]]
-    settings = ("scale", "causal", "window") if mechanism == "softmax_attention" else ("scale",)
+    settings = ("scale", *(("causal", "window") if mechanism in ATTENTION else ("normalization",) if mechanism == "linear_attention" else ()))
 
     def kernel(q, k, v, *, form=None, **rest):
         tensors = {"q": q, "k": k, "v": v, **{name: rest.pop(name) for name in list(rest) if name in known}}
@@ -76,7 +77,9 @@ class Call:
     def settings(mechanism, settings, keys):
         """As the core has them: attention divides by the bandwidth, whose default is that of torch."""
         params = {name: value for name, value in settings.items() if value is not None}
-        if mechanism == "softmax_attention":
+        if params.pop("normalization", "none") != "none":
+            raise InputError(f"normalization: these kernels have none, got {settings['normalization']}")
+        if mechanism in ATTENTION:
             params["bandwidth"] = 1 / params.pop("scale", keys**-0.5)
         return {name: value if isinstance(value, (bool, int)) else repr(float(value)) for name, value in params.items()}
 
@@ -86,38 +89,33 @@ class Call:
     def has_tokens(self, name):
         return not name.removeprefix("d_").startswith(("initial_", "final_"))
 
-    def of_heads(self, name, x):
-        """[B * H, T, ...], or [B * H, K, V], as the core has it."""
-        x = x.to(self.dtype(name))
-        return (x.transpose(1, 2) if self.has_tokens(name) else x).flatten(0, 1).contiguous()
+    def dense(self, tensors):
+        return {name: x.to(self.dtype(name)).contiguous() for name, x in tensors.items()}
 
     def room(self, name):
-        """Memory for a result, of heads first."""
+        """Memory for a result."""
         import torch
 
-        shape = list(self.shapes[name.removeprefix("d_")])
+        return torch.empty(self.shapes[name.removeprefix("d_")], dtype=self.dtype(name), device="cuda:0")
+
+    def on_gpu(self, name, x):
+        """Its address, precision, shape as the core has it, [B * H, T, ...] or [B * H, K, V], and heads beside one another."""
+        shape = list(x.shape)
         if self.has_tokens(name):
             shape[1], shape[2] = shape[2], shape[1]
-        return torch.empty([shape[0] * shape[1], *shape[2:]], dtype=self.dtype(name), device="cuda:0")
-
-    def of_batches(self, name, x):
-        x = x.unflatten(0, (self.batch, -1))
-        return x.transpose(1, 2) if self.has_tokens(name) else x
-
-    def heads_first(self, tensors):
-        return {name: self.of_heads(name, x) for name, x in tensors.items()}
+        precision = "fp32" if x.dtype == self.wide else self.precision
+        return x.data_ptr(), precision, [shape[0] * shape[1], *shape[2:]], shape[1] if self.has_tokens(name) else 1
 
     def launch(self, given, cotangents, wanted, forward=None):
-        """given, cotangents: heads_first. forward: of a call with gradients, whose first half it is that says no cotangents."""
+        """given, cotangents: dense. forward: of a call with gradients, whose first half it is that says no cotangents."""
         import torch
 
         found = {name: self.room(name) for name in wanted}
         if forward and not cotangents:
             cotangents = found
-        arrays = [{name: (x.data_ptr(), "fp32" if x.dtype == self.wide else self.precision, list(x.shape)) for name, x in of.items()}
-                  for of in (given, cotangents, found)]  # fmt: skip
+        arrays = [{name: self.on_gpu(name, x) for name, x in of.items()} for of in (given, cotangents, found)]
         _native.gpu_kernel(self.mechanism, self.form, self.precision, self.params, *arrays, torch.cuda.current_stream().cuda_stream, forward)
-        return [self.of_batches(name, found[name]) for name in wanted]
+        return [found[name] for name in wanted]
 
 
 def run(call, tensors):
@@ -127,7 +125,7 @@ def run(call, tensors):
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         results = with_gradients().apply(call, *tensors.values())
     else:
-        results = call.launch(call.heads_first(tensors), {}, call.outputs)
+        results = call.launch(call.dense(tensors), {}, call.outputs)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -139,16 +137,17 @@ def with_gradients():
         @staticmethod
         def forward(ctx, call, *tensors):
             ctx.call, ctx.memory, ctx.dtypes = call, _native.ForwardMemory(), [x.dtype for x in tensors]
-            given = call.heads_first(dict(zip(call.names, tensors)))
-            ctx.save_for_backward(*given.values())
-            return tuple(call.launch(given, {}, call.outputs, ctx.memory))
+            given = call.dense(dict(zip(call.names, tensors)))
+            results = tuple(call.launch(given, {}, call.outputs, ctx.memory))
+            ctx.save_for_backward(*given.values(), *results)  # a backward pass reads them
+            return results
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, *cotangents):
             call, given = ctx.call, dict(zip(ctx.call.names, ctx.saved_tensors))
             wanted = [name for name, asked in zip(call.names, ctx.needs_input_grad[1:]) if asked]
-            cotangents = call.heads_first(dict(zip(call.outputs, cotangents)))
+            cotangents = call.dense(dict(zip(call.outputs, cotangents)))
             gradients = dict(zip(wanted, call.launch(given, cotangents, ["d_" + name for name in wanted], ctx.memory)))
             return (None, *(gradients[name].to(dtype) if name in gradients else None for name, dtype in zip(call.names, ctx.dtypes)))
 

@@ -165,8 +165,9 @@ Verdicts judge(const PythonFile& problem, const PythonFile& answer, const Metada
       progress);
 }
 
-/// Where a tensor is on the GPU, its precision and its shape, by name.
-using OnGpu = std::map<std::string, std::tuple<std::uintptr_t, std::string, std::vector<int>>>;
+/// Where a tensor is on the GPU, its precision, its shape with heads first and how many of them lie beside one another
+/// in memory, by name.
+using OnGpu = std::map<std::string, std::tuple<std::uintptr_t, std::string, std::vector<int>, int>>;
 
 GpuTensors tensors_of(const OnGpu& all) {
   GpuTensors tensors;
@@ -176,7 +177,7 @@ GpuTensors tensors_of(const OnGpu& all) {
     std::size_t count = 1;
     for (const int n : std::get<2>(where)) count *= static_cast<std::size_t>(n);
     tensors[name] = {reinterpret_cast<void*>(std::get<0>(where)),  // NOLINT(performance-no-int-to-ptr): Python's
-                     *format, count};
+                     *format, count, std::get<3>(where)};
   }
   return tensors;
 }
@@ -193,7 +194,7 @@ void gpu_kernel(const std::string& mechanism, std::string form, const std::strin
   problem.params = Params(params.begin(), params.end());
   for (const auto& [name, where] : inputs) problem.inputs[name].shape = std::get<2>(where);
   for (const auto& [name, where] : cotangents) problem.cotangents[name].shape = std::get<2>(where);
-  if (form.empty()) form = mechanism == "softmax_attention" ? "tiled" : "chunkwise";
+  if (form.empty()) form = mechanism == "softmax_attention" || mechanism == "parallax" ? "tiled" : "chunkwise";
   const auto format = format_from(precision);
   require(format.has_value(), "unknown precision ", precision);
   const std::string obstacle = gpu_obstacle(mechanism, form, problem, *format);

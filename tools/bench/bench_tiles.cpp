@@ -180,6 +180,17 @@ std::pair<double, double> compare(const Rule& rule, const Size& size, int words,
   return {gpu, cpu};
 }
 
+/// Nor white space, which a formatter moves.
+std::string without_comments(std::string_view text) {
+  std::string code;
+  bool is_comment = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    is_comment = text[i] != '\n' && (is_comment || text.substr(i, 2) == "//");
+    if (!is_comment && text[i] != ' ' && text[i] != '\n') code += text[i];
+  }
+  return code;
+}
+
 }  // namespace
 
 std::string digest_of_device_code(const std::string& row) {
@@ -196,7 +207,7 @@ std::string digest_of_device_code(const std::string& row) {
     const bool is_of_slabs = file.folder() == "oracles";
     if (path == "kernels/core/products.hpp") continue;  // of launches of contracts
     if (is_of_slabs == (room == "slabs") && !others.contains(below.substr(0, below.find('/'))))
-      all.update(path).update(file.text);
+      all.update(path).update(without_comments(file.text));
   }
   constexpr std::size_t digits = 12;
   return all.hex().substr(0, digits);
