@@ -28,10 +28,15 @@ def __getattr__(name):
     return globals()[name]
 
 
+def is_on_gpu(field):
+    """Linear attention's normalizers are not: these kernels do without them."""
+    return not field.get("is_param") and not field["name"].endswith("_normalizer")
+
+
 def kernel_of(mechanism):
     facts = _native.facts(mechanism)
-    known = {field["name"]: field for field in facts["inputs"] if not field["is_param"]}
-    outputs = [field["name"] for field in facts["outputs"]]
+    known = {field["name"]: field for field in facts["inputs"] if is_on_gpu(field)}
+    outputs = [field["name"] for field in facts["outputs"] if is_on_gpu(field)]
     settings = ("scale", *(("causal", "window") if mechanism in ATTENTION else ("normalization",) if mechanism == "linear_attention" else ()))
 
     def kernel(q, k, v, *, form=None, **rest):
