@@ -1,6 +1,7 @@
 """`assay bench kernels` from a shell: assay.kernels on this machine's GPU and, with --peers, the functions of others that assay has
 adapters of, in one run. Exit code 0; 2: bad use, or no GPU."""
 import dataclasses
+import datetime
 import json
 import pathlib
 import statistics
@@ -131,13 +132,18 @@ class Ceilings:
 
 def times(mechanism, shape, peers, runs, ceilings):
     """Medians; the kernels take turns."""
-    given = problem(mechanism, shape)
+    given, every = problem(mechanism, shape), {"assay": ours(mechanism)}
+    for name in PEERS.get(mechanism, []) if peers else []:
+        try:
+            every[name] = theirs(mechanism, name)
+        except InputError as absent:
+            print(f"assay: leaves {name} out: {absent}", file=sys.stderr)
     for passed in PASSES:
         found, calls = {}, {}
-        for name in ("assay", *(peers and PEERS.get(mechanism, []))):
+        for name, kernel in every.items():
             found[name] = Time(mechanism, ",".join(map(str, shape)), passed, name, floor=ceilings.floor(mechanism, given, passed))
             try:
-                calls[name] = run(ours(mechanism) if name == "assay" else theirs(mechanism, name), given, passed)
+                calls[name] = run(kernel, given, passed)
                 calls[name](), calls[name]()  # compiles, tunes
             except Exception as problem_of_theirs:  # whatever a kernel of others raises is a line of the table
                 if name == "assay":
@@ -166,6 +172,30 @@ def table(found):
             cells += [f"{x.ms:.3f}", f"{x.floor:.3f}", f"{x.floor / x.ms:.0%}", ratio]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def mechanism_of(row):
+    return row[2:].partition(" |")[0]
+
+
+def page(found, options, old):
+    """Of these times, and of those rows of the old page whose mechanisms have not run again."""
+    today = datetime.date.today().isoformat()
+    head, under, *rows = table(found).splitlines()
+    ran = {x.mechanism for x in found}
+    kept = [row for row in old.splitlines() if row.startswith("| ") and mechanism_of(row) in set(kernels.__all__) - ran]
+    rows = sorted(kept + [f"{row} {today} |" for row in rows], key=mechanism_of)
+    return f"""<!-- written by `assay bench kernels --peers -o PAGE`, on a GPU -->
+
+# Speed
+
+`assay.kernels` beside the kernels of others, in one run for each mechanism: {versions()}.
+Medians of {options.runs}, the kernels in turns, the cache flushed before each; the times contain what a call from Python costs. The floor is what
+memory and products take at least, by ceilings of the same run.
+
+{head} measured |
+{under} --- |
+""" + "\n".join(rows) + "\n"
 
 
 def plot(found):
@@ -217,6 +247,7 @@ def parser():
     p.add_argument("--runs", type=int, default=20, help="of each, whose median is told (20)")
     p.add_argument("--without-guard", action="store_true", help="time fla's gradients where it refuses them")
     p.add_argument("--format", choices=("text", "json"), default="text")
+    p.add_argument("-o", "--output", type=pathlib.Path, metavar="PAGE.md", help="write a page; it keeps its rows of mechanisms that are not run")
     p.add_argument("--plot", type=pathlib.Path, metavar="FILE.svg")
     return p
 
@@ -258,6 +289,8 @@ def main(args):
         return 2
     if options.plot:
         options.plot.write_text(plot(found))
+    if options.output:
+        options.output.write_text(page(found, options, options.output.read_text() if options.output.exists() else ""))
     if options.format == "json":
         print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
     else:
