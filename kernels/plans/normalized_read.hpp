@@ -9,11 +9,9 @@
 
 namespace assay::tile {
 
-/// A vector for each head as the first of the columns of a mass, and back.
+/// A vector for each of so many heads as the first of the columns of a mass, and back.
 template <class Device>
-typename Device::Values as_column(const Device& device, const RecurrenceShape& shape, const Arrays& arrays,
-                                  std::string_view name) {
-  const int heads = shape.heads, K = shape.key_dim;
+typename Device::Values as_column(const Device& device, int heads, int K, const Arrays& arrays, std::string_view name) {
   std::vector<double> column(static_cast<std::size_t>(heads) * static_cast<std::size_t>(K) * mass_columns);
   if (const auto it = arrays.find(name); it != arrays.end())
     for (std::size_t i = 0; i < it->second.data.size(); ++i) column[i * mass_columns] = it->second.data[i];
@@ -57,8 +55,8 @@ struct NormalizedPlan {  // NOLINT(cppcoreguidelines-special-member-functions): 
       : device(on),
         shape(s),
         problem(what),
-        initial_mass(as_column(on, s, what.inputs, "initial_normalizer")),
-        final_mass_cotangent(as_column(on, s, what.cotangents, "final_normalizer")),
+        initial_mass(as_column(on, Divided ? s.heads : 0, s.key_dim, what.inputs, "initial_normalizer")),
+        final_mass_cotangent(as_column(on, Divided ? s.heads : 0, s.key_dim, what.cotangents, "final_normalizer")),
         sums(on, s, x.q, keys, values, s.value_dim, decay, logs, scale, x.initial_state, !what.cotangents.empty()),
         o(on.template result<"out">(s.heads, Divided ? s.len : 0, s.value_dim)),
         dsums(on.template result<"dO">(s.heads, Divided ? s.len : 0, s.value_dim)),
