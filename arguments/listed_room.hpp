@@ -83,6 +83,12 @@ class PartlyListed final : public ModelledByReference<M, MadeRoom> {
   static bool is_modelled_by_program(const Problem& problem) {
     return M::is_modelled_by_program(Binding<M, double>(problem).options());
   }
+  /// Whether the draw of this thread is of operations one by one (fp32, fp64), and those are the reference's.
+  static bool draws_operations() {
+    const PerturbedArithmetic* const draw = PerturbedArithmetic::current();
+    if constexpr (requires { M::operations_are_the_reference; }) return draw != nullptr && !draw->errs_in_operands();
+    return false;
+  }
   static Answer handed_on(const Problem& problem) {
     if constexpr (requires { typename M::HandedOn; }) {
       const Binding<typename M::HandedOn, double> binding(problem);
@@ -91,8 +97,9 @@ class PartlyListed final : public ModelledByReference<M, MadeRoom> {
     return {};
   }
   Answer emulated(const Problem& problem) const override {
-    auto found =
-        is_modelled_by_program(problem) ? emulated_by_program(*this, problem, handed_on(problem)) : std::nullopt;
+    std::optional<Answer> found;
+    if (is_modelled_by_program(problem) && !draws_operations())
+      found = emulated_by_program(*this, problem, handed_on(problem));
     return found ? *std::move(found) : ByReference::emulated(problem);
   }
   std::optional<Arrays> term_sizes(const Problem& problem, const HeldIn& numbers, int threads) const override {

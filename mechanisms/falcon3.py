@@ -1,4 +1,4 @@
-from assay.language import iota, mechanism, scan, size, where, zeros
+from assay.language import dot, iota, mechanism, outer, scan, size, where, zeros
 from common import RAW, STATE, gain, only, write_features
 
 
@@ -9,16 +9,18 @@ from common import RAW, STATE, gain, only, write_features
 def falcon3(
     q, k, v, beta, lam, initial_state, k_carry, tail_k, tail_v, eps, decay_floor, sequence_start, window,
     alignment=("next_latent", "same_step"), ridge_coupling=("raw", "live", "detach"),
+    pairs=("newest", "all"),
 ):  # fmt: skip
     """S_t = gamma_t S_{t-1} + eta_t / B_t sum_{j in I_t} x_j (v_j - S_{t-1}^T x_j)^T over the newest `window` pairs I_t.
 
     FALCON, equations (4.9) to (4.15), algorithm 3; eta and gamma from the mean energy over I_t; o_t = S_t^T q_t. The pairs still in the
     window come in as a tail; the tail going out has a length that depends on numbers, and is no output.
+    pairs="all" is without a window: sums of all pairs, which grow.
     """
     x, writes = write_features(k, k_carry, sequence_start, alignment)
     j, m, ones = iota("T"), iota("P") - size("P"), zeros("T") + 1
 
-    def step(S, q, b, lam, t):
+    def newest(S, q, b, lam, t):
         near = where((j <= t) & (t < j + window), only(writes, ones), 0)
         tail = where(t < m + window, 1, 0)
         count = near.sum() + tail.sum()
@@ -29,5 +31,19 @@ def falcon3(
         S = gamma * S + eta * write
         return S, q @ S
 
-    S, o = scan(step, initial_state, q, only(writes, beta), lam, j)
+    def growing(state, q, b, lam, x, v, count):
+        S, C, A, energy = state
+        C, A, energy = C + outer(x, v), A + outer(x, x), energy + dot(x, x)
+        mean = lambda a: where(count == 0, 0, a / count)
+        eta, gamma = gain(mean(energy), b, lam, eps, decay_floor, ridge_coupling)
+        S = gamma * S + eta * mean(C - A @ S)
+        return (S, C, A, energy), q @ S
+
+    b = only(writes, beta)
+    if pairs == "newest":
+        S, o = scan(newest, initial_state, q, b, lam, j)
+    else:
+        state = initial_state, tail_k.T @ tail_v, tail_k.T @ tail_k, (tail_k * tail_k).sum(-1).sum()
+        fresh = where(sequence_start, 1, 0) if alignment == "next_latent" else 0
+        (S, _, _, _), o = scan(growing, state, q, b, lam, x, v, j + 1 + size("P") - fresh)
     return {"o": o, "final_state": S}

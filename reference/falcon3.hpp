@@ -76,6 +76,12 @@ struct falcon3 {
 
   template <class S>
   using Outputs = ReadsAndTail<S>;
+  using HandedOn = TailOf<falcon3>;
+
+  /// As FALCON-3A's. The program sums all pairs before it writes; kernels that write pair by pair round the state as
+  /// often as the reference, which tells where every operation errs.
+  static bool is_modelled_by_program(const Options& options) { return !options.has_window; }
+  static constexpr bool operations_are_the_reference = true;
 
   static void extend(const Options& options, Extents& e) {
     e[Axis::final_tail_len] = final_tail_len(options, e[Axis::tail_len], e[Axis::seq_len]);
