@@ -70,6 +70,27 @@ def gain(energy, beta, lam, eps, decay_floor, ridge_coupling):
     return eta, 1 - where(alpha < 1 - decay_floor, alpha, 1 - decay_floor)
 
 
+def newest_pairs(window, writes, x, v, tail_k, tail_v):
+    """means(t, of): over the newest `window` pairs at step t, the mean energy of x, and the mean of x of(x, v)^T."""
+    j, m, ones = iota("T"), iota("P") - size("P"), zeros("T") + 1
+
+    def means(t, of):
+        near = where((j <= t) & (t < j + window), only(writes, ones), 0)
+        tail = where(t < m + window, 1, 0)
+        count = near.sum() + tail.sum()
+        mean = lambda a, of_tail: where(count == 0, 0, (a + of_tail) / count)
+        energy = mean(near @ (x * x).sum(-1), tail @ (tail_k * tail_k).sum(-1))
+        return energy, mean((near[:, None] * x).T @ of(x, v), (tail[:, None] * tail_k).T @ of(tail_k, tail_v))
+
+    return means
+
+
+def count_of_pairs(sequence_start, alignment):
+    """Up to every token, the tail's among them."""
+    fresh = where(sequence_start, 1, 0) if alignment == "next_latent" else 0
+    return iota("T") + 1 + size("P") - fresh
+
+
 def falcon_rule(
     q, k, v, beta, lam, initial_state, k_carry, eps, decay_floor, sequence_start, alignment, ridge_coupling
 ):

@@ -1,5 +1,5 @@
-from assay.language import dot, iota, mechanism, outer, scan, size, where, zeros
-from common import RAW, STATE, gain, only, write_features
+from assay.language import dot, iota, mechanism, outer, scan, where
+from common import RAW, STATE, count_of_pairs, gain, newest_pairs, only, write_features
 
 
 @mechanism(
@@ -18,16 +18,11 @@ def falcon3(
     pairs="all" is without a window: sums of all pairs, which grow.
     """
     x, writes = write_features(k, k_carry, sequence_start, alignment)
-    j, m, ones = iota("T"), iota("P") - size("P"), zeros("T") + 1
+    means = newest_pairs(window, writes, x, v, tail_k, tail_v)
 
     def newest(S, q, b, lam, t):
-        near = where((j <= t) & (t < j + window), only(writes, ones), 0)
-        tail = where(t < m + window, 1, 0)
-        count = near.sum() + tail.sum()
-        mean = lambda a, of_tail: where(count == 0, 0, (a + of_tail) / count)
-        energy = mean(near @ (x * x).sum(-1), tail @ (tail_k * tail_k).sum(-1))
+        energy, write = means(t, lambda x, v: v - x @ S)
         eta, gamma = gain(energy, b, lam, eps, decay_floor, ridge_coupling)
-        write = mean((near[:, None] * x).T @ (v - x @ S), (tail[:, None] * tail_k).T @ (tail_v - tail_k @ S))
         S = gamma * S + eta * write
         return S, q @ S
 
@@ -41,9 +36,8 @@ def falcon3(
 
     b = only(writes, beta)
     if pairs == "newest":
-        S, o = scan(newest, initial_state, q, b, lam, j)
+        S, o = scan(newest, initial_state, q, b, lam, iota("T"))
     else:
         state = initial_state, tail_k.T @ tail_v, tail_k.T @ tail_k, (tail_k * tail_k).sum(-1).sum()
-        fresh = where(sequence_start, 1, 0) if alignment == "next_latent" else 0
-        (S, _, _, _), o = scan(growing, state, q, b, lam, x, v, j + 1 + size("P") - fresh)
+        (S, _, _, _), o = scan(growing, state, q, b, lam, x, v, count_of_pairs(sequence_start, alignment))
     return {"o": o, "final_state": S}

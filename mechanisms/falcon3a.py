@@ -1,5 +1,5 @@
-from assay.language import dot, iota, mechanism, outer, scan, size, where, zeros
-from common import RAW, STATE, only, write_features
+from assay.language import dot, iota, mechanism, outer, scan, where
+from common import RAW, STATE, count_of_pairs, newest_pairs, only, write_features
 
 
 @mechanism(
@@ -18,15 +18,11 @@ def falcon3a(
     pairs="all" is without a window: one sum of all pairs, which grows.
     """
     x, writes = write_features(k, k_carry, sequence_start, alignment)
-    j, m, ones = iota("T"), iota("P") - size("P"), zeros("T") + 1
+    means = newest_pairs(window, writes, x, v, tail_k, tail_v)
 
     def newest(S, q, b, a, t):
-        near = where((j <= t) & (t < j + window), only(writes, ones), 0)
-        tail = where(t < m + window, 1, 0)
-        count = near.sum() + tail.sum()
-        mean = lambda a, of_tail: where(count == 0, 0, (a + of_tail) / count)
-        D = mean(near @ (x * x).sum(-1), tail @ (tail_k * tail_k).sum(-1)) + eps
-        write = mean((near[:, None] * x).T @ v, (tail[:, None] * tail_k).T @ tail_v)
+        energy, write = means(t, lambda x, v: v)
+        D = energy + eps
         S = where(D == 0, S, (1 - a) * S + b / D * write)
         return S, q @ S
 
@@ -39,9 +35,8 @@ def falcon3a(
 
     b, a = only(writes, beta), only(writes, alpha)
     if pairs == "newest":
-        S, o = scan(newest, initial_state, q, b, a, j)
+        S, o = scan(newest, initial_state, q, b, a, iota("T"))
     else:
         state = initial_state, tail_k.T @ tail_v, (tail_k * tail_k).sum(-1).sum()
-        fresh = where(sequence_start, 1, 0) if alignment == "next_latent" else 0
-        (S, _, _), o = scan(growing, state, q, b, a, x, v, j + 1 + size("P") - fresh)
+        (S, _, _), o = scan(growing, state, q, b, a, x, v, count_of_pairs(sequence_start, alignment))
     return {"o": o, "final_state": S}
