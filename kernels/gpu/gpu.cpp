@@ -26,7 +26,7 @@ ASSAY_GPU_ROOMS
 
 namespace {
 
-using language::device::address_of;
+using language::device::address_of;  // NOLINT(misc-unused-using-decls)
 
 std::string version_text(int version) { return text(version / 1000, '.', version % 1000 / 10); }
 
