@@ -248,6 +248,22 @@ TEST(Library, ModelsWithoutErrorsAreTheAnswers) {
 
 /// A gate's gradient is a sum of products of two states: where those are stored it is another draw, and outputs are
 /// not.
+/// Where every operation errs, FALCON-3 rounds its state pair by pair, as a window as wide as the sequence does; in
+/// bf16 its program sums the pairs.
+TEST(Library, Falcon3RoundsPairByPairWhereEveryOperationErrs) {
+  const Room& room = listed_room("falcon3");
+  for (const Format format : {Format::bf16, Format::tf32, Format::fp32, Format::fp64}) {
+    const auto drawn = [&](const Params& params) {
+      const Problem problem =
+          room.make({.mechanism = "falcon3", .shape = {1, 6, 2, 0, 4, 3, 0}, .precision = format, .params = params});
+      const PerturbedArithmetic draw(format, PerturbedArithmetic::Operands::nearest, 1);
+      return room.emulated(problem).outputs.at("o");
+    };
+    EXPECT_EQ(drawn({}) == drawn({{"window", 6L}}), format == Format::fp32 || format == Format::fp64)
+        << name_of(format);
+  }
+}
+
 TEST(Library, StatesThatAreStoredAreOperandsOfGatesGradients) {
   for (const char* name : {"kda", "gla", "mamba2"}) {
     const Room& room = listed_room(name);

@@ -189,7 +189,7 @@ def page(found, options, old):
 
 # Speed
 
-`assay.kernels` beside the kernels of others, in one run for each mechanism: {versions()}.
+`assay.kernels` beside the kernels of others, in one run for each mechanism, the last of them by {versions()}.
 Medians of {options.runs}, the kernels in turns, the cache flushed before each; the times contain what a call from Python costs. The floor is what
 memory and products take at least, by ceilings of the same run.
 

@@ -194,7 +194,8 @@ void gpu_kernel(const std::string& mechanism, std::string form, const std::strin
   problem.params = Params(params.begin(), params.end());
   for (const auto& [name, where] : inputs) problem.inputs[name].shape = std::get<2>(where);
   for (const auto& [name, where] : cotangents) problem.cotangents[name].shape = std::get<2>(where);
-  if (form.empty()) form = mechanism == "softmax_attention" || mechanism == "parallax" ? "tiled" : "chunkwise";
+  for (const GpuRoom* room : gpu_rooms())
+    if (form.empty() && room->name == mechanism) form = room->forms[0].name;
   const auto format = format_from(precision);
   require(format.has_value(), "unknown precision ", precision);
   const std::string obstacle = gpu_obstacle(mechanism, form, problem, *format);
