@@ -5,14 +5,6 @@
 namespace assay::tile {
 
 #if defined(__CUDACC__)
-/// A row's values to scratch memory, from `first` on.
-template <class P, int W, class T, int MT>
-TILE_FN void gather(MmaBlock<P, W>& b, const RowRegisters<T, MT>& z, int first) {
-  static_assert(2 * MT * 16 * W <= MmaBlock<P, W>::scratch_elements);
-  b.each_row(z, [&](const T& y, int r) {
-    if (b.w.slot() == 0) b.scratch()[first + r] = y;
-  });
-}
 template <class P, class St, class Real>
 TILE_FN Real step_back(Real sum, Real decay, Real now, Real late) {
   return round_as<format_at<P, St>>(fma(decay, sum, round_as<format_at<P, St>>(now + late)));
@@ -25,26 +17,33 @@ TILE_FN void decay_scan(MmaBlock<P, W>& b, St, Dst& d, const Src& x, const typen
   constexpr int N = Dst::rows;
   static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W>::threads);
   using E = typename Dst::E;
-  const int c = threadIdx.x;
-  for (int i = 0; i < lag && c < Dst::cols; ++i) d.at(i, c) = E(0.f);
+  b.gather_decays(g, head, row0, N);
+  b.sync();
   typename P::Real sum = 0;
-  b.template each_decay<N, false>(g, head, row0, N, [&](typename P::Real alpha, int l) {
-    if (l + lag >= N || c >= Dst::cols) return;
-    sum = round_as<format_at<P, St>>(fma(alpha, sum, typename P::Real(x.at(l, c))));
-    d.at(l + lag, c) = E(round_as<Dst::format>(sum));
-  });
+  if (const int c = threadIdx.x; c < Dst::cols)
+#pragma unroll 8
+    for (int i = 0; i < N; ++i) {
+      if (i >= lag)
+        sum = round_as<format_at<P, St>>(fma(b.scratch()[i - lag], sum, typename P::Real(x.at(i - lag, c))));
+      d.at(i, c) = E(round_as<Dst::format>(sum));
+    }
+  b.sync();
 }
 template <class P, int W, class St, class T, int MT>
 TILE_FN auto decay_scan(MmaBlock<P, W>& b, St st, const RowRegisters<T, MT>& x, const typename MmaBlock<P, W>::RowIn& g,
                         int head, int row0, int lag = 0) {
   constexpr int N = MT * 16 * W;
-  gather(b, x, 0);
-  b.sync();
+  static_assert(2 * N <= MmaBlock<P, W>::scratch_elements);
+  b.gather_decays(g, head, row0, N), b.gather(x, N);
+  T* const sums = b.scratch() + N;
+  b.alone([&] {
+    T sum = 0;
+#pragma unroll 8
+    for (int l = 0; l < N; ++l) sums[l] = sum = round_as<format_at<P, St>>(fma(b.scratch()[l], sum, sums[l]));
+  });
   auto o = b.row(st, Shape<N>{}, 0);
-  typename P::Real sum = 0;
-  b.template each_decay<N, false>(g, head, row0, N, [&](typename P::Real alpha, int l) {
-    sum = round_as<format_at<P, St>>(fma(alpha, sum, b.scratch()[l]));
-    b.each_row(o, [&](typename P::Real& y, int r) { y = r == l + lag ? sum : y; });
+  b.each_row(o, [&](T& y, int r) {
+    if (r >= lag) y = sums[r - lag];
   });
   b.sync();
   return o;
@@ -55,34 +54,35 @@ TILE_FN void decay_scan_adjoint(MmaBlock<P, W>& b, St, Dst& d, const Src& now, c
                                 const typename MmaBlock<P, W>::RowIn& g, int head, int row0) {
   constexpr int N = Dst::rows;
   static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W>::threads);
-  using E = typename Dst::E;
-  const int c = threadIdx.x;
-  typename P::Real sum = 0, next = 0;
-  b.template each_decay<N, true>(g, head, row0, N, [&](typename P::Real alpha, int l) {
-    const typename P::Real decay = next;
-    next = alpha;
-    if (c >= Dst::cols) return;
-    sum = l == N - 1
-              ? typename P::Real(now.at(l, c))
-              : step_back<P, St>(sum, decay, typename P::Real(now.at(l, c)), typename P::Real(late.at(l + 1, c)));
-    d.at(l, c) = E(round_as<Dst::format>(sum));
-  });
+  using Real = typename P::Real;
+  b.gather_decays(g, head, row0, N);
+  b.sync();
+  if (const int c = threadIdx.x; c < Dst::cols) {
+    Real sum = Real(now.at(N - 1, c));
+    d.at(N - 1, c) = typename Dst::E(round_as<Dst::format>(sum));
+#pragma unroll 8
+    for (int l = N - 2; l >= 0; --l) {
+      sum = step_back<P, St>(sum, b.scratch()[l + 1], Real(now.at(l, c)), Real(late.at(l + 1, c)));
+      d.at(l, c) = typename Dst::E(round_as<Dst::format>(sum));
+    }
+  }
+  b.sync();
 }
 template <class P, int W, class St, class T, int MT>
 TILE_FN auto decay_scan_adjoint(MmaBlock<P, W>& b, St st, const RowRegisters<T, MT>& now,
                                 const RowRegisters<T, MT>& late, const typename MmaBlock<P, W>::RowIn& g, int head,
                                 int row0) {
   constexpr int N = MT * 16 * W;
-  gather(b, now, 0), gather(b, late, N);
-  b.sync();
-  auto o = b.row(st, Shape<N>{}, 0);
-  typename P::Real sum = 0, next = 0;
-  b.template each_decay<N, true>(g, head, row0, N, [&](typename P::Real alpha, int l) {
-    sum =
-        l == N - 1 ? b.scratch()[l] : step_back<P, St>(sum, next, b.scratch()[l], b.scratch()[N + imin(l + 1, N - 1)]);
-    next = alpha;
-    b.each_row(o, [&](typename P::Real& y, int r) { y = r == l ? sum : y; });
+  static_assert(3 * N <= MmaBlock<P, W>::scratch_elements);
+  b.gather_decays(g, head, row0, N), b.gather(now, N), b.gather(late, 2 * N);
+  T* const sums = b.scratch() + N;
+  b.alone([&] {
+#pragma unroll 8
+    for (int l = N - 2; l >= 0; --l)
+      sums[l] = step_back<P, St>(sums[l + 1], b.scratch()[l + 1], sums[l], sums[N + l + 1]);
   });
+  auto o = b.row(st, Shape<N>{}, 0);
+  b.each_row(o, [&](T& y, int r) { y = sums[r]; });
   b.sync();
   return o;
 }

@@ -39,6 +39,16 @@ struct alignas(1024) SharedTile {
   TILE_FN E& at(int r, int c) { return *reinterpret_cast<E*>(raw + offset(r, c)); }
 };
 
+/// Two neighbours in a row of a tile or an array, from an even column on.
+template <class E>
+struct alignas(2 * sizeof(E)) TwoOf {
+  E x[2];
+};
+template <class Tl>
+TILE_FN const auto& two_at(const Tl& t, int r, int c) {
+  return reinterpret_cast<const TwoOf<typename Tl::E>&>(t.at(r, c));
+}
+
 /// Tiles in one memory (SideBySide on a host).
 template <class A, class B, class C = Nothing>
 union OneOf {
@@ -49,9 +59,10 @@ union OneOf {
 
 /// Rows of an accumulator are dealt to warps in blocks of MT * 16; inside, the m16n8 layout: element i of (mt, nt) is
 /// row group + 8 * (i / 2), column 2 * slot + i % 2. wgmma's m64nN accumulator is the same layout with MT = 1, four
-/// warps.
+/// warps. Where warps are a grid, `part` is the warp's column of it, `warp` its row: accumulators' columns are dealt to
+/// parts, and rows of registers are the same in all.
 struct Lane {
-  int warp, lane;
+  int warp, lane, part = 0;
   TILE_FN int group() const { return lane >> 2; }
   TILE_FN int slot() const { return lane & 3; }
 };
@@ -67,10 +78,10 @@ struct ColRegisters {
   TILE_FN T at(int, int nt, int i) const { return v[nt][i & 1]; }
 };
 
-template <class P, int Warps, class T, int R, int C>
+template <class P, int Warps, class T, int R, int C, int Parts = 1>
 struct Accumulator {
-  static constexpr int rows = R, cols = C, MT = R / (16 * Warps), NT = C / 8;
-  static_assert(R % (16 * Warps) == 0 && C % 8 == 0);
+  static constexpr int rows = R, cols = C, MT = R / (16 * Warps), NT = C / (8 * Parts);
+  static_assert(R % (16 * Warps) == 0 && C % (8 * Parts) == 0);
   using Row = RowRegisters<T, MT>;
   T x[MT][NT][4];
   Lane w;
@@ -78,7 +89,7 @@ struct Accumulator {
 
   TILE_FN T at(int mt, int nt, int i) const { return x[mt][nt][i]; }
   TILE_FN int row_of(int mt, int i) const { return w.warp * (MT * 16) + mt * 16 + w.group() + 8 * (i >> 1); }
-  TILE_FN int col_of(int nt, int i) const { return nt * 8 + 2 * w.slot() + (i & 1); }
+  TILE_FN int col_of(int nt, int i) const { return (w.part * NT + nt) * 8 + 2 * w.slot() + (i & 1); }
 
   template <class F>
   TILE_FN void each(F f) {
@@ -104,7 +115,7 @@ struct Accumulator {
     each([&](T& y, int mt, int nt, int i) {
       T other;
       if constexpr (requires { o.raw; })
-        other = T(o.at(row_of(mt, i), col_of(nt, i)));
+        other = T(two_at(o, row_of(mt, i), col_of(nt, 0)).x[i & 1]);
       else
         other = o.at(mt, nt, i);
       y = round_as<format_at<P, St>>(T(f(y, other, rw.at(mt, nt, i)...)));
@@ -114,6 +125,7 @@ struct Accumulator {
     each([&](T& y, int mt, int, int i) { y = rounded_product(y, s.v[mt][i >> 1]); });
   }
   TILE_FN Row row_max() const {
+    static_assert(Parts == 1);
     Row m;
 #pragma unroll
     for (int mt = 0; mt < MT; ++mt)
@@ -163,7 +175,7 @@ struct PartialRegisters {
 };
 
 /// Register-only collectives, common to the executors that compute.
-template <class P, int Warps>
+template <class P, int Warps, int Parts = 1>
 struct RegisterOps {
   using Real = typename P::Real;
   Lane w;
@@ -194,7 +206,7 @@ struct RegisterOps {
   TILE_FN auto fresh(St, Shape<R, C>) {
     static_assert(format_at<P, St> == Format::fp32 || format_at<P, St> == Format::fp64,
                   "accumulators are fp32 or fp64 on the device");
-    Accumulator<P, Warps, Sum<St>, R, C> a;
+    Accumulator<P, Warps, Sum<St>, R, C, Parts> a;
     a.w = w;
     a.ticket = 0;
     return a;
@@ -212,10 +224,8 @@ struct RegisterOps {
     return r;
   }
   template <class St, int R>
-  TILE_FN auto partial(St, Shape<R>) {
-    PartialRegisters<Real, R / (16 * Warps)> r;
-    each_row(r, [](Real& y, int) { y = 0; });
-    return r;
+  TILE_FN auto partial(St, Shape<R> shape) {
+    return of_part(shape);
   }
   template <class St, class F, class T, int MT, class... Rw>
   TILE_FN RowRegisters<T, MT> rows(St, F f, const RowRegisters<T, MT>& x, const Rw&... y) {
@@ -235,25 +245,27 @@ struct RegisterOps {
   }
   template <class St, int C>
   TILE_FN auto load_col(St, Shape<1, C>, const RowIn& g, int head, int col0) {
-    ColRegisters<Real, C / 8> o;
+    constexpr int NT = C / (8 * Parts);
+    ColRegisters<Real, NT> o;
 #pragma unroll
-    for (int nt = 0; nt < C / 8; ++nt)
+    for (int nt = 0; nt < NT; ++nt)
 #pragma unroll
       for (int i = 0; i < 2; ++i)
-        o.v[nt][i] = round_as<format_at<P, St>>(element(g, head, col0 + nt * 8 + 2 * w.slot() + i));
+        o.v[nt][i] = round_as<format_at<P, St>>(element(g, head, col0 + (w.part * NT + nt) * 8 + 2 * w.slot() + i));
     return o;
   }
   template <class St, class T, int MT>
   TILE_FN void store_row(St, const RowOut& g, int head, int row0, const RowRegisters<T, MT>& x) {
-    if (g.p == nullptr || w.slot() != 0) return;
+    if (g.p == nullptr || w.slot() != 0 || w.part != 0) return;
     each_row(x, [&](const T& y, int r) {
       if (row0 + r < g.rows) static_cast<Real*>(g.p)[g.at(head, row0 + r)] = round_as<format_at<P, St>>(y);
     });
   }
+  /// Of this part's columns, as is that of tiles.
   template <class St, class A>
   requires requires(const A& x) { x.x; }
-  TILE_FN auto dot(St st, const A& x, const A& y) {
-    auto p = partial(st, Shape<A::rows>{});
+  TILE_FN auto dot(St, const A& x, const A& y) {
+    auto p = of_part(Shape<A::rows>{});
 #pragma unroll
     for (int mt = 0; mt < A::MT; ++mt)
 #pragma unroll
@@ -266,81 +278,37 @@ struct RegisterOps {
   /// The dot product of each row of two shared tiles, summed in the order of an accumulator's.
   template <class St, class X, class Y>
   requires requires(const X& x) { x.raw; }
-  TILE_FN auto dot(St st, const X& x, const Y& y) {
-    auto p = partial(st, Shape<X::rows>{});
+  TILE_FN auto dot(St, const X& x, const Y& y) {
+    constexpr int NT = X::cols / (8 * Parts);
+    auto p = of_part(Shape<X::rows>{});
     each_row(p, [&](Real& sum, int r) {
 #pragma unroll
-      for (int nt = 0; nt < X::cols / 8; ++nt)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int c = nt * 8 + 2 * w.slot() + i;
-          sum += Real(x.at(r, c)) * Real(y.at(r, c));
-        }
+      for (int nt = 0; nt < NT; ++nt) {
+        const int c = (w.part * NT + nt) * 8 + 2 * w.slot();
+        const auto a = two_at(x, r, c), b = two_at(y, r, c);
+        sum += Real(a.x[0]) * Real(b.x[0]);
+        sum += Real(a.x[1]) * Real(b.x[1]);
+      }
     });
     return p.total();
-  }
-
-  // ---- decays: running products of exp(g) in the order of the rows, so that exp(-inf) = 0 is an ordinary gate. A warp
-  // loads 32 gates at a time, one per lane, and hands them round.
-
-  /// Row i holds prod_{l <= i - lag} exp(g_l).
-  template <class St, int R>
-  TILE_FN auto decay_prefix(St st, Shape<R> shape, const RowIn& g, int head, int row0, int lag = 0) {
-    auto o = row(st, shape, 1);
-    Real product = 1;
-    each_decay<R, false>(g, head, row0, R, [&](Real alpha, int l) {
-      product = round_as<format_at<P, St>>(rounded_product(product, alpha));
-      each_row(o, [&](Real& y, int r) { y = r == l + lag ? product : y; });
-    });
-    return o;
-  }
-  /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
-  template <class St, int R>
-  TILE_FN auto decay_suffix(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
-    auto o = row(st, shape, 1);
-    Real product = 1;
-    each_decay<R, true>(g, head, row0, R, [&](Real alpha, int l) {
-      each_row(o, [&](Real& y, int r) { y = r == l ? product : y; });
-      product = round_as<format_at<P, St>>(rounded_product(product, alpha));
-    });
-    return o;
-  }
-  /// Every one of R rows holds prod_{l < count} exp(g_l).
-  template <class St, int R>
-  TILE_FN auto decay_total(St st, Shape<R> shape, const RowIn& g, int head, int row0, int count) {
-    Real product = 1;
-    for (int l0 = 0; l0 < count; l0 += 32)
-      each_decay<32, false>(g, head, row0 + l0, count - l0, [&](Real alpha, int) {
-        product = round_as<format_at<P, St>>(rounded_product(product, alpha));
-      });
-    return row(st, shape, product);
-  }
-
-  /// Row i holds exp(g_i).
-  template <class St, int R>
-  TILE_FN auto decays(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
-    auto o = row(st, shape, 1);
-    each_row(o, [&](Real& y, int r) {
-      const Real x = element(g, head, row0 + r);
-      if (row0 + r < g.rows) y = round_as<format_at<P, St>>(g.logs ? exponential(x) : x);
-    });
-    return o;
   }
 
   template <class St, class A>
   TILE_FN void store(St, const Out& g, int head, int row0, const A& a, int col0 = 0) {
     constexpr Format F = format_at<P, St>;
     using E = Element<F>;
+    const int first = col0 + w.part * A::NT * 8, step = g.beside * g.cols;
+    E* const base = static_cast<E*>(g.p) + g.at(head, row0) * g.cols + first + 2 * w.slot();
 #pragma unroll
     for (int mt = 0; mt < A::MT; ++mt)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int r = row0 + a.row_of(mt, 2 * h);
-        if (r >= g.rows) continue;
-        E* p = static_cast<E*>(g.p) + g.at(head, r) * g.cols + col0 + 2 * w.slot();
+        const int r = a.row_of(mt, 2 * h);
+        if (row0 + r >= g.rows) continue;
+        E* p = base + r * step;
 #pragma unroll
         for (int nt = 0; nt < A::NT; ++nt) {
-          if (col0 + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
+          if (first + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
           const auto x = round_as<F>(a.x[mt][nt][2 * h]), y = round_as<F>(a.x[mt][nt][2 * h + 1]);
           if constexpr (sizeof(E) == 2)
             *reinterpret_cast<std::uint32_t*>(p + nt * 8) = pack2<F>(x, y);
@@ -361,33 +329,18 @@ struct RegisterOps {
 #pragma unroll
       for (int h = 0; h < 2; ++h) f(r.v[mt][h], w.warp * (MT * 16) + mt * 16 + w.group() + 8 * h);
   }
+  /// Zeros.
+  template <int R>
+  TILE_FN auto of_part(Shape<R>) {
+    PartialRegisters<Real, R / (16 * Warps)> r;
+    each_row(r, [](Real& y, int) { y = 0; });
+    return r;
+  }
   TILE_FN static Real element(const RowIn& g, int head, int row) {
     return row < g.rows ? static_cast<const Real*>(g.p)[g.at(head, row)] : Real(0);
   }
   TILE_FN static float exponential(float x) { return ::expf(x); }
   TILE_FN static double exponential(double x) { return ::exp(x); }
-
-  /// f(exp(g_l), l) for l in [0, N), backwards if asked; rows from `count` on act as g = 0.
-  template <int N, bool Backwards, class F>
-  TILE_FN void each_decay(const RowIn& g, int head, int row0, int count, F f) const {
-    constexpr int groups = (N + 31) / 32;
-    Real alpha[groups];
-#pragma unroll
-    for (int i = 0; i < groups; ++i) {
-      const int l = i * 32 + w.lane;
-      const Real x = element(g, head, row0 + l);
-      alpha[i] = l >= count || row0 + l >= g.rows ? Real(1) : g.logs ? exponential(x) : x;
-    }
-#pragma unroll
-    for (int group = 0; group < groups; ++group) {
-      const int of = Backwards ? groups - 1 - group : group, size = imin(32, N - 32 * of);
-#pragma unroll 8  // for the code of a long program does not fit in the cache of instructions
-      for (int i = 0; i < size; ++i) {
-        const int l = Backwards ? size - 1 - i : i;
-        f(__shfl_sync(~0u, alpha[of], l), 32 * of + l);
-      }
-    }
-  }
 };
 
 }  // namespace assay::tile

@@ -1,5 +1,6 @@
 #pragma once
-// MmaBlock: one thread block, mma.sync tensor cores, cp.async loads. A host that plans launches knows executors by
+// MmaBlock: one thread block, mma.sync tensor cores, cp.async loads. Its warps are a grid: `Warps` of them deal out an
+// accumulator's rows, `Parts` its columns. A host that plans launches knows executors by
 // their names, and by the types of arguments and tiles.
 #if defined(__CUDACC__)
 #include "kernels/cuda/mma_channels.cuh"
@@ -10,10 +11,10 @@
 namespace assay::tile {
 
 #if defined(__CUDACC__)
-template <class P_, int Warps_>
-struct MmaBlock : MmaChannels<P_, Warps_> {
+template <class P_, int Warps_, int Parts_ = 1>
+struct MmaBlock : MmaChannels<P_, Warps_, Parts_> {
   using P = P_;
-  using MmaChannels<P, Warps_>::MmaChannels;
+  using MmaChannels<P, Warps_, Parts_>::MmaChannels;
 };
 #else
 template <class P, FixedString S, int R, int C>
@@ -21,7 +22,7 @@ struct SharedTile {
   static constexpr Format format = format_of<P, S>;
   static constexpr int rows = R, cols = C;
 };
-template <class P_, int Warps>
+template <class P_, int Warps, int Parts = 1>
 struct MmaBlock {
   using P = P_;
   using Real = typename P::Real;

@@ -5,10 +5,10 @@
 
 namespace assay::tile {
 
-template <class P_, int Warps_>
-struct MmaChannels : MmaDecays<P_, Warps_> {
+template <class P_, int Warps_, int Parts_>
+struct MmaChannels : MmaDecays<P_, Warps_, Parts_> {
   using P = P_;
-  using Base = MmaDecays<P, Warps_>;
+  using Base = MmaDecays<P, Warps_, Parts_>;
   using Base::Base, Base::threads;
   using typename Base::In;
   using typename Base::Real;

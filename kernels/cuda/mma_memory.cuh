@@ -4,14 +4,14 @@
 
 namespace assay::tile {
 
-template <class P_, int Warps_>
-struct MmaMemory : RegisterOps<P_, Warps_> {
+template <class P_, int Warps_, int Parts_>
+struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
   using P = P_;
-  using Ops = RegisterOps<P, Warps_>;
+  using Ops = RegisterOps<P, Warps_, Parts_>;
   using Ops::w;
   using typename Ops::Real;
   using typename Ops::RowIn;
-  static constexpr int Warps = Warps_, threads = 32 * Warps;
+  static constexpr int Warps = Warps_, Parts = Parts_, threads = 32 * Warps * Parts;
 
   template <FixedString S, int R, int C>
   using Tile = SharedTile<P, S, R, C>;
@@ -19,11 +19,13 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
   using InTurn = OneOf<Tiles...>;
   using In = MatrixIn;
 
-  static constexpr int scratch_elements = 128;
+  /// As many as a wide state has rows, and those of all parts.
+  static constexpr int scratch_elements = imax(256, 128 * Parts);
   static constexpr int scratch_bytes = scratch_elements * sizeof(Real);
   /// `scratch`: scratch_bytes of shared memory.
   TILE_FN explicit MmaMemory(void* scratch) : scratch_(static_cast<Real*>(scratch)) {
-    w = {int(threadIdx.x) >> 5, int(threadIdx.x) & 31};
+    const unsigned warp = threadIdx.x >> 5;
+    w = {int(warp % Warps), int(threadIdx.x & 31), int(warp / Warps)};
   }
 
   /// Scratch memory of a block, `scratch_elements` of it.
@@ -37,6 +39,39 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
     return __syncthreads_or(a);
   }
 
+  /// Of all parts' columns, part by part.
+  template <class St, class X, class Y>
+  TILE_FN auto dot(St st, const X& x, const Y& y) {
+    return of_all_parts(Ops::dot(st, x, y));
+  }
+  template <class St, int R>
+  TILE_FN auto partial(St, Shape<R> shape) {
+    return PartOfRows<R / (16 * Warps)>{this->of_part(shape), *this};
+  }
+  template <int MT>
+  struct PartOfRows : PartialRegisters<Real, MT> {
+    MmaMemory& b;
+    TILE_FN auto total() const { return b.of_all_parts(PartialRegisters<Real, MT>::total()); }
+  };
+  template <int MT>
+  TILE_FN auto of_all_parts(RowRegisters<Real, MT> sum) {
+    if constexpr (Parts > 1) {
+      constexpr int rows = MT * 16 * Warps;
+      static_assert(rows * Parts <= scratch_elements);
+      this->each_row(sum, [&](Real& s, int r) {
+        if (w.slot() == 0) scratch()[w.part * rows + r] = s;
+      });
+      sync();
+      this->each_row(sum, [&](Real& s, int r) {
+        s = scratch()[r];
+#pragma unroll
+        for (int part = 1; part < Parts; ++part) s += scratch()[part * rows + r];
+      });
+      sync();
+    }
+    return sum;
+  }
+
   /// Elements beyond the array's rows and columns read as zero. Columns are a multiple of 16 bytes: the launch
   /// checks.
   template <class Tl>
@@ -45,8 +80,6 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
     constexpr int chunks = Tl::chunks;
     static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
     const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
-    const std::size_t step = g.beside * g.cols;
-    const std::uint32_t destination = shared_address(t.raw);
     const int thread = threadIdx.x;
 #pragma unroll
     for (int i = 0; i < Tl::rows * chunks / threads; ++i) {
@@ -55,34 +88,39 @@ struct MmaMemory : RegisterOps<P_, Warps_> {
         r = thread / chunks + i * (threads / chunks), chunk = thread % chunks;
       else
         r = i / (chunks / threads), chunk = thread + i % (chunks / threads) * threads;
-      const int col = col0 + chunk * Tl::chunk_elements;
-      const bool inside = row0 + r < g.rows && col < g.cols;
-      const void* source = inside ? base + r * step + col : static_cast<const E*>(g.p);
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination + Tl::chunk_offset(r, chunk)),
-                   "l"(source), "r"(inside ? 16 : 0)
-                   : "memory");
+      load_chunk(t, g, base, row0, col0, r, chunk);
     }
+  }
+  /// Of row r of the tile, the 16 bytes from there on; `base`: row0's.
+  template <class Tl, class E>
+  TILE_FN static void load_chunk(Tl& t, const In& g, const E* base, int row0, int col0, int r, int chunk) {
+    const int col = col0 + chunk * Tl::chunk_elements;
+    const bool inside = row0 + r < g.rows && col < g.cols;
+    const void* source = inside ? base + std::size_t(r * g.beside) * g.cols + col : static_cast<const E*>(g.p);
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(t.raw) + Tl::chunk_offset(r, chunk)),
+        "l"(source), "r"(inside ? 16 : 0)
+        : "memory");
   }
   /// Values that `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.
   template <class St, int R, int C>
   TILE_FN auto load_acc(St, Shape<R, C>, const In& g, int head, int row0, int col0 = 0) {
     using E = Element<format_at<P, St>>;
-    struct alignas(2 * sizeof(E)) Pair {
-      E x[2];
-    };
-    Accumulator<P, Warps, Real, R, C> a;
+    Accumulator<P, Warps, Real, R, C, Parts> a;
     a.w = w;
     a.ticket = 0;
+    const int first = col0 + w.part * a.NT * 8, step = g.beside * g.cols;
+    const E* const base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols + first + 2 * w.slot();
 #pragma unroll
     for (int mt = 0; mt < a.MT; ++mt)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int r = row0 + a.row_of(mt, 2 * h);
-        const E* p = static_cast<const E*>(g.p) + g.at(head, r) * g.cols + col0 + 2 * w.slot();
+        const int r = a.row_of(mt, 2 * h);
+        const E* p = base + r * step;
 #pragma unroll
         for (int nt = 0; nt < a.NT; ++nt) {
-          Pair pair{E(0.f), E(0.f)};
-          if (r < g.rows && col0 + nt * 8 < g.cols) pair = *reinterpret_cast<const Pair*>(p + nt * 8);
+          TwoOf<E> pair{E(0.f), E(0.f)};
+          if (row0 + r < g.rows && first + nt * 8 < g.cols) pair = *reinterpret_cast<const TwoOf<E>*>(p + nt * 8);
           a.x[mt][nt][2 * h] = Real(pair.x[0]), a.x[mt][nt][2 * h + 1] = Real(pair.x[1]);
         }
       }

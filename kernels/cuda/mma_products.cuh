@@ -5,11 +5,11 @@
 
 namespace assay::tile {
 
-template <class P_, int Warps_>
-struct MmaProducts : MmaMemory<P_, Warps_> {
+template <class P_, int Warps_, int Parts_>
+struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   using P = P_;
-  using Base = MmaMemory<P, Warps_>;
-  using Base::Base, Base::threads, Base::w, Base::Warps;
+  using Base = MmaMemory<P, Warps_, Parts_>;
+  using Base::Base, Base::threads, Base::w, Base::Warps, Base::Parts;
   using typename Base::Real;
 
   // ---- left operands ----------------------------------------------------------------
@@ -28,6 +28,7 @@ struct MmaProducts : MmaMemory<P_, Warps_> {
   };
   template <class St, class A>
   requires(format_at<P, St> == Format::fp32) TILE_FN auto cast(St, const A& s) {
+    static_assert(Parts == 1, "a row's columns are in one warp");
     WideOperand<A::rows, A::cols> o;
 #pragma unroll
     for (int mt = 0; mt < o.MT; ++mt)
@@ -39,6 +40,7 @@ struct MmaProducts : MmaMemory<P_, Warps_> {
   }
   template <class St, class A>
   requires(format_at<P, St> != Format::fp32) TILE_FN auto cast(St, const A& s) {
+    static_assert(Parts == 1, "a row's columns are in one warp");
     constexpr Format F = format_at<P, St>;
     Operand<F, A::rows, A::cols> o;
 #pragma unroll
@@ -235,7 +237,8 @@ struct MmaProducts : MmaMemory<P_, Warps_> {
       static_assert(sizeof...(Rest) == 0, "pairs are for tensor cores");
       multiply_wide<BT>(y, c1, a1);
     } else {
-      constexpr int depth = Atom<F>::depth, MT = C1::MT;
+      constexpr int depth = Atom<F>::depth, MT = C1::MT, pairs = N / (16 * Parts);
+      static_assert(N % (16 * Parts) == 0);
 #pragma unroll
       for (int kk = 0; kk < K / depth; ++kk) {
         typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
@@ -245,8 +248,8 @@ struct MmaProducts : MmaMemory<P_, Warps_> {
           if constexpr (sizeof...(Rest) == 2) second_left<MT>(a2[mt], mt, kk, rest...);
         }
 #pragma unroll
-        for (int np = 0; np < N / 16; ++np) {
-          right<BT>(b, y, np, kk);
+        for (int np = 0; np < pairs; ++np) {
+          right<BT>(b, y, w.part * pairs + np, kk);
 #pragma unroll
           for (int mt = 0; mt < MT; ++mt) {
             Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
@@ -283,7 +286,7 @@ struct MmaProducts : MmaMemory<P_, Warps_> {
           for (int i = 0; i < 4; ++i) sum[mt][i] = c.x[mt][nt][i];
 #pragma unroll
         for (int kk = 0; kk < step / depth; ++kk) {
-          const int k = k0 + kk * depth + 2 * w.slot(), n = nt * 8 + w.group();
+          const int k = k0 + kk * depth + 2 * w.slot(), n = (w.part * Cc::NT + nt) * 8 + w.group();
           const double b0 = float(BT ? y.at(n, k) : y.at(k, n)), b1 = float(BT ? y.at(n, k + 1) : y.at(k + 1, n));
 #pragma unroll
           for (int mt = 0; mt < MT; ++mt) Wide::mma(sum[mt], a[kk][mt], b0, b1);

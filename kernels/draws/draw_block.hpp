@@ -97,10 +97,6 @@ class DrawBlock {
   DRAW_FN Rounder span(St site, std::uint64_t n) {
     return span(format_at(site), n);
   }
-  /// The state of the count of words, for columns that each thread goes along by itself, all from the same word.
-  DRAW_FN std::uint64_t words() const { return words_; }
-  DRAW_FN void go_back(std::uint64_t words) { words_ = words; }
-
   template <Size R, Size C>
   DRAW_CALL void round_own(Rounder r, double* v) const {
     using Mine = Own<R, C>;

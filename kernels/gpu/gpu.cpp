@@ -26,8 +26,6 @@ ASSAY_GPU_ROOMS
 
 namespace {
 
-using language::device::address_of;  // NOLINT(misc-unused-using-decls)
-
 std::string version_text(int version) { return text(version / 1000, '.', version % 1000 / 10); }
 
 const KernelForm* find_kernel_form(std::string_view room, std::string_view form) {

@@ -68,7 +68,7 @@ GpuMemory GpuRun::memory(std::size_t bytes) const {
     require(room == bytes, name, ": expected room for ", bytes, " bytes, got ", room);
     memory.at = {static_cast<double*>(tensor.data), [](double*) {}}, memory.beside = tensor.beside;
   } else if (rests()) {
-    return is_backward_ ? forward->arrays.at(memory.request) : memory;  // NOLINT: halves have an array
+    return is_backward_ && forward != nullptr ? forward->arrays.at(memory.request) : memory;
   } else {
     memory.at = language::device::memory_on(stream_, (bytes + sizeof(double) - 1) / sizeof(double));
     if (memory.at == nullptr) throw DeviceError(text("the GPU has no room for ", bytes, " bytes"));

@@ -138,12 +138,18 @@ struct BlocksLaunch {
 /// `packs`: in a pack, with the blocks of the other sequences as one grid, which is a program of its own; else the
 /// sequences share their arrays and launch one after another.
 void launch_blocks(const BlocksLaunch& launch, bool packs);
+/// Where a T lies after so many bytes.
+template <class T>
+constexpr std::size_t after(std::size_t bytes) {
+  return (bytes + alignof(T) - 1) / alignof(T) * alignof(T);
+}
 template <class Launch, class Args, class Grid>
 void launch_blocks(const Args& args, const Grid& grid, bool packs) {
   using Sequence = PackedSequence<Args, Grid>;
-  launch_blocks({typeid(Launch), &args, &grid, sizeof args, sizeof grid, grid.items(), sizeof(Sequence),
-                 offsetof(Sequence, grid), offsetof(Sequence, first)},
-                packs);
+  constexpr std::size_t grid_at = after<Grid>(sizeof args), first_at = after<int>(grid_at + sizeof grid);
+  launch_blocks(
+      {typeid(Launch), &args, &grid, sizeof args, sizeof grid, grid.items(), sizeof(Sequence), grid_at, first_at},
+      packs);
 }
 
 /// turn(i) for each i < n. In a pack every sequence has a launch of its own, for that is no tile program.

@@ -12,8 +12,10 @@ inline constexpr int widest_device_keys = 256;
 template <class P, int Tokens, int Values>
 struct WideDeviceTiles {
   using Executor = WideBlock<P, Tokens / 16>;
+  using Pass = Executor;
+  using Chunks = WideBlock<P, Tokens / 16, 2>;
   static constexpr int tokens = Tokens, dim = widest_device_keys, values = Values, read_values = Values,
-                       pass_values = 16, stages = 2;
+                       gradient_values = Values, pass_values = 16, stages = 2;
 };
 template <class P, int D>
 using WideTiles = WideDeviceTiles<P, 32, 32>;

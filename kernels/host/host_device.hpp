@@ -280,7 +280,9 @@ template <class T, Size C, Size D>
 struct HostTiles {
   using Executor = HostBlock<T>;
   using States = Executor;  ///< of what goes through the states of all chunks
-  static constexpr Size tokens = C, dim = D, values = D, read_values = D, pass_values = D;
+  using Pass = Executor;    ///< of a pass along the chunks
+  using Chunks = Executor;  ///< of work for all chunks at once
+  static constexpr Size tokens = C, dim = D, values = D, read_values = D, gradient_values = D, pass_values = D;
   static constexpr int stages = 2;
 };
 

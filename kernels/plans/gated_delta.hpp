@@ -14,12 +14,15 @@ struct DeltaKind {
   bool logs = true;
 };
 
-/// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the
-/// value columns of a block, in a pass over the states and in the work for all chunks at once, the stages of a pass,
-/// and their executor. `Predicts`: with a key of its own, not the one that is written.
+/// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension; of
+/// the chunks' systems (Executor), of passes over the states and of the work for all chunks at once (Chunks) the
+/// executors, of the last two the value columns of a block; those of a step of the gradients; and the stages.
+/// `Predicts`: with a key of its own, not the one that is written.
 template <class Tiles, bool Predicts, class Device>
 struct GatedDeltaPlan {
-  using B = typename Tiles::Executor;
+  using Systems = typename Tiles::Executor;
+  using Pass = typename Tiles::Pass;
+  using B = typename Tiles::Chunks;
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
@@ -54,7 +57,7 @@ struct GatedDeltaPlan {
         initial_state(on.template input<"S0">(problem.inputs, "initial_state", heads, K, V)),
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"final">(heads, K, V)),
-        states(on.template result<"H">(heads, chunks * D, V)),
+        states(on.template result<"Sc">(heads, chunks * D, V)),
         inverse(on.template result<"Tc">(heads, chunks * C, C)),
         u(on.template result<"Uc">(heads, len, V)),
         to_row(on.template result<"decay">(heads, len, 1)),
@@ -70,11 +73,11 @@ struct GatedDeltaPlan {
 
 template <class Tiles, bool Predicts, class Device>
 void GatedDeltaPlan<Tiles, Predicts, Device>::forward(const Values& beta, const Values& decay) {
-  device.template launch<GatedDeltaSystem<B, C, D, Predicts>, B>(
+  device.template launch<GatedDeltaSystem<Systems, C, D, Predicts>, Systems>(
       0, heads, chunks,
       {k.in(), p.in(), beta.row_in(), decay.row_in(kind.logs), inverse.out(), to_row.row_out(), to_error.row_out(),
        to_end.row_out(), totals.row_out(), len, kind.lag, group, shared});
-  device.template launch<GatedDeltaStates<B, C, D, pass_DV, stages, Predicts>, B>(
+  device.template launch<GatedDeltaStates<Pass, C, D, pass_DV, stages, Predicts>, Pass, 2>(
       1, heads, of_values,
       {k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in(),
        initial_state.in(), u.out(), states.out(), final_state.out(), len, group, shared});
@@ -88,16 +91,19 @@ void GatedDeltaPlan<Tiles, Predicts, Device>::forward(const Values& beta, const 
 template <class Tiles, bool Predicts, class Device>
 struct GatedDeltaGradientPlan {
   using Plan = GatedDeltaPlan<Tiles, Predicts, Device>;
+  using Pass = typename Plan::Pass;
   using B = typename Plan::B;
   using Values = typename Device::Values;
   static constexpr Size C = Plan::C, D = Plan::D, DV = Plan::DV, pass_DV = Plan::pass_DV;
+  static constexpr Size gradient_DV = Tiles::gradient_values;
   static constexpr int stages = Plan::stages;
   const Plan& of;
   const Device& device;
-  const int heads, len, K, V, key_parts;
+  const int heads, len, K, V, steps, key_parts;
+  const bool keys_whole;  ///< their gradients have no parts
   const Values o_cotangent, final_cotangent;
-  Values du, updates, errors, adjoints;
-  Values dq_parts, dk_parts, dp_parts, dbeta_parts, dlog_decay_parts;
+  Values du, updates, errors, adjoints, dk_reads, dlog_decay_reads;  ///< the last two: by the adjoint of the outputs
+  Values dq_parts, dk_parts, dp_parts;
   Values dq, dk, dp, dbeta, dlog_decay, dv, dinitial_state;
 
   /// `more`: parts of dk for each head that another program writes.
@@ -108,18 +114,20 @@ struct GatedDeltaGradientPlan {
         len(of.len),
         K(of.K),
         V(of.V),
-        key_parts(of.blocks + more),
+        steps(ceil_div(V, gradient_DV)),
+        key_parts(1 + more),
+        keys_whole(key_parts * of.group == 1),
         o_cotangent(device.template input<"dO">(problem.cotangents, "o", heads, len, V)),
         final_cotangent(device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V)),
         du(device.template result<"dU">(heads, len, V)),
-        updates(device.template result<"G">(heads, of.chunks * D, V)),
+        updates(device.template result<"dGc">(heads, of.chunks * D, V)),
         errors(device.template result<"E">(heads, len, V)),
-        adjoints(device.template result<"G">(heads, of.chunks * D, V)),
-        dq_parts(device.template result<"part">(heads * of.blocks, len, K)),
-        dk_parts(device.template result<"part">(heads * key_parts, len, K)),
-        dp_parts(device.template result<"part">(heads * of.blocks, Predicts ? len : 0, K)),
-        dbeta_parts(device.template result<"dbeta">(heads * of.blocks, len, 1)),
-        dlog_decay_parts(device.template result<"dlog_decay">(heads * of.blocks, len, 1)),
+        adjoints(device.template result<"Gc">(heads, of.chunks * D, V)),
+        dk_reads(device.template result<"dK">(heads, len, K)),
+        dlog_decay_reads(device.template result<"gates">(heads, len, 1)),
+        dq_parts(device.template result<"part">(heads, of.group == 1 ? 0 : len, K)),
+        dk_parts(device.template result<"part">(heads * key_parts, keys_whole ? 0 : len, K)),
+        dp_parts(device.template result<"part">(heads, Predicts && !keys_whole ? len : 0, K)),
         dq(device.template result<"out">(of.shared, len, K)),
         dk(device.template result<"out">(of.shared, len, K)),
         dp(device.template result<"out">(of.shared, Predicts ? len : 0, K)),
@@ -130,7 +138,9 @@ struct GatedDeltaGradientPlan {
 
   /// All gradients, but those of the keys as parts.
   void backward(const Values& beta, const Values& decay);
-  void sum_keys() { device.template sum<"part", "out">(6, dk_parts, key_parts, dk); }
+  void sum_keys() {
+    if (!keys_whole) device.template sum<"part", "out">(6, dk_parts, key_parts, dk);
+  }
 
   /// The gradients of q, k, v, p and the initial state.
   Arrays gradients() const {
@@ -146,27 +156,46 @@ struct GatedDeltaGradientPlan {
 template <class Tiles, bool Predicts, class Device>
 void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& beta, const Values& decay) {
   const auto logs = of.kind.logs;
-  device.template launch<GatedDeltaReads<B, C, D, DV>, B>(
-      3, heads, of.of_chunks,
-      {of.q.in(), of.k.in(), o_cotangent.in(), decay.row_in(logs), of.to_row.row_in(), du.out(), updates.out(),
-       of.scale, of.group, of.blocks});
-  device.template launch<GatedDeltaAdjoints<B, C, D, pass_DV, stages, Predicts>, B>(
+  device.template launch<GatedDeltaReads<B, C, D, gradient_DV, stages>, B, 2>(
+      3, heads, of.chunks,
+      {of.q.in(), of.k.in(), of.u.in(), of.states.in(), o_cotangent.in(), decay.row_in(logs), of.to_row.row_in(),
+       dq.out(), dq_parts.out(), dk_reads.out(), du.out(), updates.out(), dlog_decay_reads.row_out(), of.scale,
+       of.group, steps});
+  device.template launch<GatedDeltaAdjoints<Pass, C, D, pass_DV, stages, Predicts>, Pass, 2>(
       4, heads, of.of_values,
       {of.k.in(), of.p.in(), of.inverse.in(), du.in(), updates.in(), final_cotangent.in(), beta.row_in(),
        of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), errors.out(), adjoints.out(), dinitial_state.out(),
        len, of.group});
-  // clang-format off
-  device.template launch<GatedDeltaGradients<B, C, D, DV, Predicts>, B>(
-      5, heads, of.of_chunks,
-      {of.q.in(), of.k.in(), of.v.in(), of.p.in(), of.u.in(), beta.row_in(), decay.row_in(logs), of.to_row.row_in(),
-       of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), of.states.in(), adjoints.in(), errors.in(),
-       o_cotangent.in(), dq_parts.out(), dk_parts.out(), dv.out(), dp_parts.out(), dbeta_parts.row_out(),
-       dlog_decay_parts.row_out(), of.scale, of.kind.lag, of.group, of.blocks, key_parts});
-  // clang-format on
-  device.template sum<"part", "out">(6, dq_parts, of.blocks, dq);
-  if constexpr (Predicts) device.template sum<"part", "out">(6, dp_parts, of.blocks, dp);
-  device.template sum<"dbeta", "dbeta">(6, dbeta_parts, of.blocks, dbeta);
-  device.template sum<"dlog_decay", "dlog_decay">(6, dlog_decay_parts, of.blocks, dlog_decay);
+  device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Predicts>, B, Predicts ? 1 : 2>(
+      5, heads, of.chunks,
+      {of.k.in(),
+       of.v.in(),
+       of.p.in(),
+       of.u.in(),
+       of.states.in(),
+       adjoints.in(),
+       errors.in(),
+       dk_reads.in(),
+       beta.row_in(),
+       decay.row_in(logs),
+       of.to_error.row_in(),
+       of.to_end.row_in(),
+       of.totals.row_in(),
+       dlog_decay_reads.row_in(),
+       dk.out(),
+       dp.out(),
+       dk_parts.out(),
+       dp_parts.out(),
+       dv.out(),
+       dbeta.row_out(),
+       dlog_decay.row_out(),
+       of.kind.lag,
+       of.group,
+       steps,
+       key_parts,
+       keys_whole});
+  if (of.group > 1) device.template sum<"part", "out">(6, dq_parts, 1, dq);
+  if (Predicts && !keys_whole) device.template sum<"part", "out">(6, dp_parts, 1, dp);
 }
 
 /// The answer of a rule whose gates are its inputs.

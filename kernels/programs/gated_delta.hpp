@@ -21,8 +21,8 @@
 // all chunks at once make what does not depend on the state: the inverses of the systems and the products of decays;
 // what the outputs give the cotangents, dU0 = scale P^T dO and dG = Q^T (scale a o dO). After each, others read what
 // the pass kept of every chunk: outputs, and gradients of its tokens. Launch code sums those of shared heads.
-// Blocks of the passes are DV columns of the values of a head; the others' are pairs of a chunk and DV columns, in this
-// order. States lie in memory as DK rows for each chunk, as wide as they are summed.
+// Blocks of the passes are DV columns of the values of a head; those of outputs are pairs of a chunk and DV columns, in
+// this order. States and cotangents lie in memory as DK rows for each chunk, as operands.
 #include "kernels/core/functions.hpp"
 #include "kernels/core/tile.hpp"
 
@@ -102,7 +102,6 @@ struct GatedDeltaStates {
     TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X[ST];
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
-    typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"zUc", C, DV> zU;
@@ -113,7 +112,6 @@ struct GatedDeltaStates {
     const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), v0 = block * DV;
     const auto start = [&](auto zero, auto s0) { return b.planted("initial_state_ignored"_s, s0, zero); };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
-    b.load(s.S0, a.initial_state, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, imax(1, ceil_div(a.len, C)),
         [&](int j, int st) {
@@ -129,9 +127,12 @@ struct GatedDeltaStates {
           auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, j * C);
           auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, j * C);
           auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK);
-          if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
+          if (j == 0 || b.planted("state_not_carried"_s, false, true)) {
+            auto S0 = b.load_acc("S0"_s, Shape<DK, DV>{}, a.initial_state, head, 0, v0);
+            S.zip("S"_s, start, S0);
+          }
           b.put(s.S, S);
-          b.store("H"_s, a.states, head, j * DK, S, v0);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
           b.sync();
           auto W = b.ab("W"_s, X, s.S);
           W.map("W"_s, times, to_error);
@@ -167,7 +168,7 @@ struct GatedDeltaOutputs {
     typename B::template Tile<"K", C, DK> K;
     typename B::template Tile<"Uc", C, DV> U;
     typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"D", C, C> D;
+    typename B::template InTurn<typename B::template Tile<"D", C, C>, typename B::template Tile<"P", C, C>> of_pairs;
   };
 
   template <class Ex>
@@ -181,71 +182,123 @@ struct GatedDeltaOutputs {
           b.load(s.Q, a.q, shared, chunk * C);
           b.load(s.K, a.k, shared, chunk * C);
           b.load(s.U, a.u, head, chunk * C, v0);
+          b.load(s.S, a.states, head, chunk * DK, v0);
         },
         [&](int, int) {
-          b.put(s.S, b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, v0));
-          b.decay_ratios("decay"_s, s.D, a.log_decay, head, chunk * C, b.planted("decay_index_of_scores"_s, 0, 1));
+          b.decay_ratios("decay"_s, s.of_pairs.first, a.log_decay, head, chunk * C,
+                         b.planted("decay_index_of_scores"_s, 0, 1));
           b.sync();
           auto P = b.abt("QK"_s, s.Q, s.K);
-          P.zip("PD"_s, times, s.D);
+          P.zip("PD"_s, times, s.of_pairs.first);
           P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+          b.sync();
+          b.put(s.of_pairs.second, P);
+          b.sync();
           auto O = b.ab("O"_s, s.Q, s.S);
           O.map("O"_s, times, b.load_row("decay"_s, Shape<C>{}, a.to_row, head, chunk * C));
-          b.mma(O, b.cast("P"_s, P), s.U);
+          b.mma(O, s.of_pairs.second, s.U);
           O.map("o"_s, scaled);
           b.store("out"_s, a.o, head, chunk * C, O, v0);
         });
   }
 };
 
-/// Their adjoint: dU0 and dG of every chunk.
-template <ExecutorTypes B, Size C, Size DK, Size DV>
+/// Their adjoint, a head's values in steps of DV columns: dU0, dG, dQ, M's part of dK, and the gates of the decays in P
+/// and to a row. Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct GatedDeltaReads {
   using Real = typename B::Real;
   struct Args {
-    typename B::In q, k, o_cotangent;
+    typename B::In q, k, u, states, o_cotangent;
     typename B::RowIn log_decay, to_row;
-    typename B::Out du, updates;
+    typename B::Out dq, dq_parts, dk, du, updates;
+    typename B::RowOut dlog_decay;
     Real scale;
-    int group, blocks;
+    int group, steps;
   };
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"dO", C, DV> dO;
-    typename B::template Tile<"D", C, C> D;
-    typename B::template Tile<"P", C, C> P;
+    typename B::template Tile<"dO", C, DV> dO[ST];
+    typename B::template Tile<"Uc", C, DV> U[ST];
+    typename B::template Tile<"Sc", DK, DV> S[ST];
     typename B::template Tile<"adOc", C, DV> adO;
+    typename B::template InTurn<typename B::template Tile<"D", C, C>, typename B::template Tile<"dPP", C, C>> of_pairs;
+    typename B::template InTurn<typename B::template Tile<"P", C, C>, typename B::template Tile<"Mc", C, C>> scores;
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    const auto scaled = [&](auto x) { return x * a.scale; };
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int shared = head / a.group, row0 = chunk * C;
     const auto scaled_times = [&](auto, auto x, auto decay) { return x * a.scale * decay; };
+    auto P = b.acc("QK"_s, Shape<C, C>{}), dP = b.acc("dP"_s, Shape<C, C>{});
+    auto dQ = b.acc("dQ"_s, Shape<C, DK>{});
+    const auto to_row = b.load_row("decay"_s, Shape<C>{}, a.to_row, head, row0);
     b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.Q, a.q, shared, chunk * C);
-          b.load(s.K, a.k, shared, chunk * C);
-          b.load(s.dO, a.o_cotangent, head, chunk * C, v0);
+        Shape<ST>{}, a.steps,
+        [&](int j, int st) {
+          if (j == 0) b.load(s.Q, a.q, shared, row0), b.load(s.K, a.k, shared, row0);
+          b.load(s.dO[st], a.o_cotangent, head, row0, j * DV);
+          b.load(s.U[st], a.u, head, row0, j * DV);
+          b.load(s.S[st], a.states, head, chunk * DK, j * DV);
         },
-        [&](int, int) {
-          b.decay_ratios("decay"_s, s.D, a.log_decay, head, chunk * C);
+        [&](int j, int st) {
+          if (j == 0) put_scores(b, s, a, head, row0, P);
           auto adO = b.acc("adO"_s, Shape<C, DV>{});
-          adO.zip("adO"_s, scaled_times, s.dO, b.load_row("decay"_s, Shape<C>{}, a.to_row, head, chunk * C));
+          adO.zip("adO"_s, scaled_times, s.dO[st], to_row);
           b.put(s.adO, adO);
           b.sync();
-          auto P = b.abt("QK"_s, s.Q, s.K);
-          P.zip("PD"_s, times, s.D);
-          P.mask(lower, 0);
-          b.put(s.P, P);
-          b.store("G"_s, a.updates, head, chunk * DK, b.atb("G"_s, s.Q, s.adO), v0);
-          b.sync();
-          auto dU = b.atb("dU"_s, s.P, s.dO);
-          dU.map("dU"_s, scaled);
-          b.store("dU"_s, a.du, head, chunk * C, dU, v0);
+          b.store("dGc"_s, a.updates, head, chunk * DK, b.atb("G"_s, s.Q, s.adO), j * DV);
+          auto dU = b.atb("dU"_s, s.scores.first, s.dO[st]);
+          dU.map("dU"_s, [&](auto x) { return x * a.scale; });
+          b.store("dU"_s, a.du, head, row0, dU, j * DV);
+          b.mma_abt(dP, s.dO[st], s.U[st]);
+          b.mma_abt(dQ, s.dO[st], s.S[st]);
         });
+    auto in_scores = through_scores(b, s, a, head, row0, P, dP);
+    auto from_row = through_reads(b, s, a, head, row0, to_row, dQ);
+    auto in_row = b.gates_of_prefix("gates"_s, from_row, b.planted("dlog_decay_index"_s, 0, 1));
+    b.store_row("gates"_s, a.dlog_decay, head, row0, b.rows("gates"_s, plus, in_scores, in_row));
+  }
+
+ private:
+  template <class Ex, class Scores>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int row0, Scores& P) {
+    b.decay_ratios("decay"_s, s.of_pairs.first, a.log_decay, head, row0);
+    b.sync();
+    b.mma_abt(P, s.Q, s.K);
+    P.zip("PD"_s, times, s.of_pairs.first);
+    P.mask(lower, 0);
+    b.put(s.scores.first, P);
+  }
+  /// M, its part of dK, and the gates of the ratios in P.
+  template <class Ex, class Scores>
+  TILE_FN static auto through_scores(Ex& b, Smem& s, const Args& a, int head, int row0, Scores& P, Scores& dP) {
+    dP.map("dP"_s, [&](auto x) { return x * a.scale; });
+    dP.mask(lower, 0);
+    P.zip("dPP"_s, times, dP);
+    dP.zip("M"_s, times, s.of_pairs.first);
+    b.put(s.of_pairs.second, P);
+    b.put(s.scores.second, dP);
+    b.sync();
+    b.store("dK"_s, a.dk, head, row0, b.atb("dK"_s, s.scores.second, s.Q));
+    return b.gates_of_ratios("gates"_s, s.of_pairs.second);
+  }
+  /// dQ, and the terms of the decays to a row.
+  template <class Ex, class Row, class Keys>
+  TILE_FN static auto through_reads(Ex& b, Smem& s, const Args& a, int head, int row0, const Row& to_row, Keys& dQ) {
+    const auto scaled = [&](auto x, auto decay) {
+      return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
+    };
+    dQ.map("dQ"_s, scaled, to_row);
+    auto q = in_registers(b, "from"_s, s.Q);
+    auto from_row = b.dot("from"_s, q, dQ);
+    b.mma(dQ, s.scores.second, s.K);
+    if (a.group == 1)
+      b.store("out"_s, a.dq, head, row0, dQ);
+    else
+      b.store("part"_s, a.dq_parts, head, row0, dQ);
+    return from_row;
   }
 };
 
@@ -263,8 +316,7 @@ struct GatedDeltaAdjoints {
     TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
     typename B::template Tile<"dU", C, DV> dU0[ST];
-    typename B::template Tile<"G", DK, DV> dG[ST];
-    typename B::template Tile<"dfinal", DK, DV> dfinal;
+    typename B::template Tile<"dGc", DK, DV> dG[ST];
     typename B::template Tile<"Gc", DK, DV> G;
     typename B::template Tile<"dUc", C, DV> dU;
     typename B::template Tile<"aFc", C, DV> aF;
@@ -276,7 +328,6 @@ struct GatedDeltaAdjoints {
     const auto start = [&](auto zero, auto g) { return b.planted("final_cotangent_dropped"_s, g, zero); };
     const auto carried = [&](auto g, auto decay) { return b.planted("adjoint_not_decayed"_s, g * decay, g); };
     auto G = b.acc("G"_s, Shape<DK, DV>{});
-    b.load(s.dfinal, a.final_cotangent, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, chunks,
         [&](int i, int st) {
@@ -295,9 +346,12 @@ struct GatedDeltaAdjoints {
           auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, j * C);
           auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, j * C);
           auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK);
-          if (i == 0) G.zip("G"_s, start, s.dfinal);
+          if (i == 0) {
+            auto dfinal = b.load_acc("dfinal"_s, Shape<DK, DV>{}, a.final_cotangent, head, 0, v0);
+            G.zip("G"_s, start, dfinal);
+          }
           b.put(s.G, G);
-          b.store("G"_s, a.adjoints, head, j * DK, G, v0);
+          b.store("Gc"_s, a.adjoints, head, j * DK, G, v0);
           b.sync();
           auto dU = b.ab("KG"_s, K, s.G);
           dU.map("KG"_s, times, to_end);
@@ -319,237 +373,191 @@ struct GatedDeltaAdjoints {
   }
 };
 
-/// Gradients of a chunk's tokens; dq, dk, dbeta and dlog_decay are this block's part, the value columns v0.. of its
-/// head.
-template <ExecutorTypes B, Size C, Size DK, Size DV, bool Predicts>
+/// The other gradients of a chunk's tokens, a head's values in steps of DV columns. Those of keys are this head's part,
+/// unless no other shares them (`keys_whole`). Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Predicts>
 struct GatedDeltaGradients {
-  using Real = typename B::Real;
   struct Args {
-    typename B::In q, k, v, p, u;  // p: keys of the prediction, if there are any
-    typename B::RowIn beta, log_decay, to_row, to_error, to_end, totals;
-    typename B::In states, adjoints, errors, o_cotangent;
-    typename B::Out dq, dk, dv, dp;
+    typename B::In k, v, p, u, states, adjoints, errors, dk_reads;  // p: keys of the prediction, if there are any
+    typename B::RowIn beta, log_decay, to_error, to_end, totals, dlog_decay_reads;
+    typename B::Out dk, dp, dk_parts, dp_parts, dv;
     typename B::RowOut dbeta, dlog_decay;
-    Real scale;
-    int lag, group, blocks, key_parts;  // key_parts: of dk for each head, those of the blocks first
+    int lag, group, steps, key_parts;  // key_parts: of dk for each head, this program's first
+    bool keys_whole;
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
     [[no_unique_address]] TileIf<Predicts, typename B::template Tile<"Kp", C, DK>> X;
-    typename B::template Tile<"dO", C, DV> dO;
-    typename B::template Tile<"Uc", C, DV> U;
-    typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"Gc", DK, DV> G;
+    typename B::template Tile<"V", C, DV> V[ST];
+    typename B::template Tile<"Uc", C, DV> U[ST];
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"Gc", DK, DV> G[ST];
+    typename B::template Tile<"E", C, DV> E[ST];
     typename B::template Tile<"Fc", C, DV> F;
-    // D1, dL o L, D, dP o P
-    typename B::template InTurn<typename B::template Tile<"D1", C, C>, typename B::template Tile<"dPP", C, C>,
-                                typename B::template Tile<"D", C, C>>
-        of_pairs;
-    typename B::template Tile<"Mc", C, C> M;  // N, then M
+    typename B::template InTurn<typename B::template Tile<"D1", C, C>, typename B::template Tile<"dLL", C, C>> of_pairs;
+    typename B::template InTurn<typename B::template Tile<"Lc", C, C>, typename B::template Tile<"Nc", C, C>> scores;
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int chunk = block / a.blocks, shared = head / a.group;
-    const Place at{head, head * a.blocks + block % a.blocks, block % a.blocks * DV, chunk * C};
-    const auto sum = [&](auto state, auto scores, auto errors, auto row, auto read, auto end) {
-      return b.planted("dlog_decay_without_state"_s, state, state * 0) +
-             b.planted("dlog_decay_without_errors"_s, errors, errors * 0) + scores + row + read + end;
-    };
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const Place at{head, head / a.group, chunk * C, chunk * DK};
+    auto dL = b.acc("dL"_s, Shape<C, C>{});
+    auto dX = b.acc("dX"_s, Shape<C, DK>{}), dK = b.acc("dK"_s, Shape<C, DK>{});
+    auto of_state = b.partial("from"_s, Shape<DK>{});
+    auto of_end = b.partial("from"_s, Shape<C>{}), of_read = b.partial("from"_s, Shape<C>{});
+    auto of_beta = b.partial("dbeta"_s, Shape<C>{});
+    const auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, at.row0);
+    const auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, at.row0);
+    const auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, at.row0);
+    const Rows<decltype(beta)> rows{beta, to_error, to_end};
     b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.Q, a.q, shared, at.row0);
-          b.load(s.K, a.k, shared, at.row0);
-          if constexpr (Predicts) b.load(s.X, a.p, shared, at.row0);
-          b.load(s.dO, a.o_cotangent, head, at.row0, at.v0);
-          b.load(s.U, a.u, head, at.row0, at.v0);
-        },
-        [&](int, int) {
-          auto S = b.load_acc("H"_s, Shape<DK, DV>{}, a.states, head, chunk * DK, at.v0);
-          auto G = b.load_acc("G"_s, Shape<DK, DV>{}, a.adjoints, head, chunk * DK, at.v0);
-          auto to_error = b.load_row("decay"_s, Shape<C>{}, a.to_error, head, at.row0);
-          auto to_end = b.load_row("decay"_s, Shape<C>{}, a.to_end, head, at.row0);
-          b.decay_ratios("decay"_s, s.of_pairs.first, a.log_decay, head, at.row0, a.lag);
-          b.put(s.S, S);
-          b.put(s.G, G);
-          auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK);
-          auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
+        Shape<ST>{}, a.steps, [&](int j, int st) { load(b, s, a, at, j, st); },
+        [&](int j, int st) {
+          if (j == 0) {
+            b.decay_ratios("decay"_s, s.of_pairs.first, a.log_decay, head, at.row0, a.lag);
+            b.sync();
+            b.put(s.scores.first, scores_of_keys(b, s));
+            b.sync();
+          }
+          of_errors(b, s, a, at, j, st, rows, of_end, of_read, of_beta);
+          auto SG = in_registers(b, "from"_s, s.S[st]);
+          SG.zip("from"_s, times, s.G[st]);
+          of_state.fold(b.row("from"_s, Shape<DK>{}, 1), SG);
           b.sync();
-          auto L = b.acc("KK"_s, Shape<C, C>{});
-          auto [from_end, from_read] = through_errors(b, s, a, at, L, to_error, to_end);
-          auto dK = b.acc("dK"_s, Shape<C, DK>{});
-          auto in_errors = through_system(b, s, a, at, L, dK, to_error, to_end);
-          auto [in_scores, from_row] = through_scores(b, s, a, at, dK, head * a.key_parts + block % a.blocks);
-          auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
-          auto in_row = b.gates_of_prefix("gates"_s, from_row, b.planted("dlog_decay_index"_s, 0, 1));
-          auto in_read = b.gates_of_prefix("gates"_s, from_read, a.lag);
-          auto in_end = b.gates_of_suffix("gates"_s, from_end);
-          b.store_row("dlog_decay"_s, a.dlog_decay, at.part, at.row0,
-                      b.rows("gates"_s, sum, in_state, in_scores, in_errors, in_row, in_read, in_end));
+          b.mma_abt(dL, s.F, s.U[st]);
+          b.mma_abt(dX, s.F, s.S[st]);
+          b.mma_abt(dK, s.U[st], s.G[st]);
         });
+    b.store_row("dbeta"_s, a.dbeta, head, at.row0, of_beta.total());
+    auto in_errors = through_system(b, s, a, at, rows, dL, dX, dK);
+    auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, at.state0);
+    auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, b.rows("from"_s, times, of_state.total(), total));
+    auto in_read = b.gates_of_prefix("gates"_s, of_read.total(), a.lag);
+    auto in_end = b.gates_of_suffix("gates"_s, of_end.total());
+    const auto sum = [&](auto state, auto reads, auto errors, auto read, auto end) {
+      return b.planted("dlog_decay_without_state"_s, state, state * 0) +
+             b.planted("dlog_decay_without_errors"_s, errors, errors * 0) + reads + read + end;
+    };
+    b.store_row("dlog_decay"_s, a.dlog_decay, head, at.row0,
+                b.rows("gates"_s, sum, in_state, b.load_row("gates"_s, Shape<C>{}, a.dlog_decay_reads, head, at.row0),
+                       in_errors, in_read, in_end));
   }
 
  private:
   struct Place {
-    int head, part, v0, row0;
+    int head, shared, row0, state0;
+  };
+  template <class Row>
+  struct Rows {
+    const Row &beta, &to_error, &to_end;
   };
   TILE_FN static auto& error_keys(Smem& s) { return chosen<Predicts>(s.X, s.K); }
 
-  /// The errors of the forward pass, and their cotangents: dV, dbeta and L; the terms of the decays to the end and of
-  /// those to the errors.
-  template <class Ex, class Scores, class Row>
-  TILE_FN static auto through_errors(Ex& b, Smem& s, const Args& a, const Place& at, Scores& L, const Row& to_error,
-                                     const Row& to_end) {
-    auto& X = error_keys(s);
-    auto KG = b.ab("KG"_s, s.K, s.G);
-    KG.map("KG"_s, times, to_end);
-    auto U = in_registers(b, "from"_s, s.U);
-    auto from_end = b.dot("from"_s, U, KG);
-    auto XS = b.ab("W"_s, X, s.S);
-    XS.map("W"_s, times, to_error);
-    auto F = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
-    F.map("dV"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, at.head, at.row0));
-    b.store("out"_s, a.dv, at.head, at.row0, F, at.v0);
-    F.map("F"_s, negative);
-    b.put(s.F, F);
-    auto from_read = b.dot("from"_s, F, XS);
-    auto R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
-    R.zip("W"_s, minus, XS);
-    L = b.abt("KK"_s, X, s.K);
+  template <class Ex>
+  TILE_FN static void load(Ex& b, Smem& s, const Args& a, const Place& at, int j, int st) {
+    if (j == 0) {
+      b.load(s.K, a.k, at.shared, at.row0);
+      if constexpr (Predicts) b.load(s.X, a.p, at.shared, at.row0);
+    }
+    b.load(s.V[st], a.v, at.head, at.row0, j * DV);
+    b.load(s.U[st], a.u, at.head, at.row0, j * DV);
+    b.load(s.S[st], a.states, at.head, at.state0, j * DV);
+    b.load(s.G[st], a.adjoints, at.head, at.state0, j * DV);
+    b.load(s.E[st], a.errors, at.head, at.row0, j * DV);
+  }
+  /// L.
+  template <class Ex>
+  TILE_FN static auto scores_of_keys(Ex& b, Smem& s) {
+    auto L = b.abt("KK"_s, error_keys(s), s.K);
     L.zip("L"_s, times, s.of_pairs.first);
     L.mask(strictly_lower, 0);
-    auto LU = b.acc("LU"_s, Shape<C, DV>{});
-    b.mma(LU, b.cast("Lc"_s, L), s.U);
-    R.zip("R"_s, minus, LU);
-    if (b.planted("dbeta_of_value"_s, false, true)) R = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
-    auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
-    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
-    b.sync();
-    return Two<decltype(from_end), decltype(from_read)>{from_end, from_read};
+    return L;
   }
-  /// The system's part of dK, or of dp where there are keys of a prediction, and the gates of the ratios in L.
-  template <class Ex, class Scores, class Keys, class Row>
-  TILE_FN static auto through_system(Ex& b, Smem& s, const Args& a, const Place& at, Scores& L, Keys& dK,
-                                     const Row& to_error, const Row& to_end) {
-    auto dL = b.abt("dL"_s, s.F, s.U);
+  /// The errors of the forward pass and their cotangents: dV, F, and terms of dbeta, of the decays to the end and of
+  /// those to the errors.
+  template <class Ex, class Row, class Partial>
+  TILE_FN static void of_errors(Ex& b, Smem& s, const Args& a, const Place& at, int j, int st, const Rows<Row>& rows,
+                                Partial& of_end, Partial& of_read, Partial& of_beta) {
+    const auto one = b.row("from"_s, Shape<C>{}, 1);
+    auto KG = b.ab("KG"_s, s.K, s.G[st]);
+    KG.map("KG"_s, times, rows.to_end);
+    KG.zip("from"_s, times, s.U[st]);
+    of_end.fold(one, KG);
+    auto XS = b.ab("W"_s, error_keys(s), s.S[st]);
+    XS.map("W"_s, times, rows.to_error);
+    auto E = in_registers(b, "E"_s, s.E[st]), F = E;
+    F.map("dV"_s, times, rows.beta);
+    b.store("out"_s, a.dv, at.head, at.row0, F, j * DV);
+    F.map("F"_s, negative);
+    b.put(s.F, F);
+    F.zip("from"_s, times, XS);
+    of_read.fold(one, F);
+    auto R = in_registers(b, "W"_s, s.V[st]);
+    auto LU = b.ab("LU"_s, s.scores.first, s.U[st]);
+    if (!b.planted("dbeta_of_value"_s, false, true)) {
+      R.zip("W"_s, minus, XS);
+      R.zip("R"_s, minus, LU);
+    }
+    R.zip("dbeta"_s, times, E);
+    of_beta.fold(one, R);
+  }
+  /// dK, dp where there are keys of a prediction, and the gates of the ratios in L.
+  template <class Ex, class Row, class Scores, class Keys>
+  TILE_FN static auto through_system(Ex& b, Smem& s, const Args& a, const Place& at, const Rows<Row>& rows, Scores& dL,
+                                     Keys& dX, Keys& dK) {
     dL.mask(strictly_lower, 0);
+    auto L = scores_of_keys(b, s);
     L.zip("dLL"_s, times, dL);
     dL.zip("N"_s, times, s.of_pairs.first);
     b.put(s.of_pairs.second, L);
-    b.put(s.M, dL);
+    b.put(s.scores.second, dL);
     b.sync();
-    auto in_errors = b.gates_of_ratios("gates"_s, s.of_pairs.second, a.lag);
-    auto dX = b.abt("dX"_s, s.F, s.S);
-    dX.map("dX"_s, times, to_error);
+    dX.map("dX"_s, times, rows.to_error);
     if (b.planted("dk_without_read"_s, false, true)) dX.map("dX"_s, [](auto x) { return x * 0; });
-    b.mma(dX, s.M, s.K);
-    dK = b.abt("dK"_s, s.U, s.G);
-    dK.map("dK"_s, times, to_end);
-    b.mma_atb(dK, s.M, error_keys(s));
+    b.mma(dX, s.scores.second, s.K);
+    dK.map("dK"_s, times, rows.to_end);
+    b.mma_atb(dK, s.scores.second, error_keys(s));
     if constexpr (Predicts)
-      b.store("part"_s, a.dp, at.part, at.row0, dX);
+      store_keys(b, a, a.dp, a.dp_parts, at, at.head, dX);
     else
       dK.zip("dK"_s, plus, dX);
-    return in_errors;
+    auto of_reads = b.load_acc("dK"_s, Shape<C, DK>{}, a.dk_reads, at.head, at.row0);
+    dK.zip("dK"_s, plus, of_reads);
+    store_keys(b, a, a.dk, a.dk_parts, at, at.head * a.key_parts, dK);
+    return b.gates_of_ratios("gates"_s, s.of_pairs.second, a.lag);
   }
-  /// dQ and the rest of dK, the gates of the ratios in P, and the terms of the decays to a row.
   template <class Ex, class Keys>
-  TILE_FN static auto through_scores(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dK, int key_part) {
-    const auto scaled = [&](auto x) { return x * a.scale; };
-    const auto dq_scaled = [&](auto x, auto decay) {
-      return x * b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale) * decay;
-    };
-    b.decay_ratios("decay"_s, s.of_pairs.third, a.log_decay, at.head, at.row0);
-    auto dP = b.abt("dP"_s, s.dO, s.U);
-    dP.map("dP"_s, scaled);
-    dP.mask(lower, 0);
-    auto P = b.abt("QK"_s, s.Q, s.K);
-    b.sync();
-    P.zip("PD"_s, times, s.of_pairs.third);
-    P.mask(lower, 0);
-    P.zip("dPP"_s, times, dP);
-    dP.zip("M"_s, times, s.of_pairs.third);
-    b.put(s.of_pairs.second, P);
-    b.put(s.M, dP);
-    b.sync();
-    auto in_scores = b.gates_of_ratios("gates"_s, s.of_pairs.second);
-    b.mma_atb(dK, s.M, s.Q);
-    b.store("part"_s, a.dk, key_part, at.row0, dK);
-    auto dQ = b.abt("dQ"_s, s.dO, s.S);
-    dQ.map("dQ"_s, dq_scaled, b.load_row("decay"_s, Shape<C>{}, a.to_row, at.head, at.row0));
-    auto q = in_registers(b, "from"_s, s.Q);
-    auto from_row = b.dot("from"_s, q, dQ);
-    b.mma(dQ, s.M, s.K);
-    b.store("part"_s, a.dq, at.part, at.row0, dQ);
-    return Two<decltype(in_scores), decltype(from_row)>{in_scores, from_row};
+  TILE_FN static void store_keys(Ex& b, const Args& a, const typename B::Out& whole, const typename B::Out& parts,
+                                 const Place& at, int part, const Keys& d) {
+    if (a.keys_whole)
+      b.store("out"_s, whole, at.head, at.row0, d);
+    else
+      b.store("part"_s, parts, part, at.row0, d);
   }
 };
 
-inline constexpr SiteTable::Init gated_delta_site_list[] = {{"Q", Role::operand},
-                                                            {"K", Role::operand},
-                                                            {"V", Role::operand},
-                                                            {"dO", Role::operand},
-                                                            {"Sc", Role::operand},
-                                                            {"Tc", Role::operand},
-                                                            {"P", Role::operand},
-                                                            {"Wc", Role::operand},
-                                                            {"Uc", Role::operand},
-                                                            {"zUc", Role::operand},
-                                                            {"Gc", Role::operand},
-                                                            {"dUc", Role::operand},
-                                                            {"Lc", Role::operand},
-                                                            {"adOc", Role::operand},
-                                                            {"Fc", Role::operand},
-                                                            {"aFc", Role::operand},
-                                                            {"Mc", Role::operand},
-                                                            {"beta", Role::gate},
-                                                            {"decay", Role::gate},
-                                                            {"D", Role::gate},
-                                                            {"D1", Role::gate},
-                                                            {"dbeta", Role::gate},
-                                                            {"dlog_decay", Role::gate},
-                                                            {"scale", Role::gate},
-                                                            {"from", Role::accumulator},
-                                                            {"gates", Role::accumulator},
-                                                            {"dPP", Role::accumulator},
-                                                            {"dLL", Role::accumulator},
-                                                            {"S0", Role::accumulator},
-                                                            {"H", Role::accumulator},
-                                                            {"dfinal", Role::accumulator},
-                                                            {"KK", Role::accumulator},
-                                                            {"L", Role::accumulator},
-                                                            {"A", Role::accumulator},
-                                                            {"T", Role::accumulator},
-                                                            {"QK", Role::accumulator},
-                                                            {"PD", Role::accumulator},
-                                                            {"W", Role::accumulator},
-                                                            {"U", Role::accumulator},
-                                                            {"O", Role::accumulator},
-                                                            {"o", Role::accumulator},
-                                                            {"S", Role::accumulator},
-                                                            {"G", Role::accumulator},
-                                                            {"KG", Role::accumulator},
-                                                            {"dU", Role::accumulator},
-                                                            {"E", Role::accumulator},
-                                                            {"LU", Role::accumulator},
-                                                            {"R", Role::accumulator},
-                                                            {"dV", Role::accumulator},
-                                                            {"F", Role::accumulator},
-                                                            {"aF", Role::accumulator},
-                                                            {"dP", Role::accumulator},
-                                                            {"dL", Role::accumulator},
-                                                            {"M", Role::accumulator},
-                                                            {"N", Role::accumulator},
-                                                            {"dQ", Role::accumulator},
-                                                            {"dK", Role::accumulator},
-                                                            {"dX", Role::accumulator},
-                                                            {"adO", Role::accumulator},
-                                                            {"part", Role::accumulator},
-                                                            {"final", Role::accumulator},
-                                                            {"initial", Role::accumulator},
-                                                            {"out", Role::output}};
-inline constexpr SiteTable gated_delta_sites{gated_delta_site_list};
+inline constexpr SiteTable::Init gated_delta_factors[] = {
+    {"Q", Role::operand},       {"K", Role::operand},   {"V", Role::operand},    {"dO", Role::operand},
+    {"Sc", Role::operand},      {"Tc", Role::operand},  {"P", Role::operand},    {"Wc", Role::operand},
+    {"Uc", Role::operand},      {"zUc", Role::operand}, {"Gc", Role::operand},   {"dGc", Role::operand},
+    {"dUc", Role::operand},     {"Lc", Role::operand},  {"adOc", Role::operand}, {"Fc", Role::operand},
+    {"aFc", Role::operand},     {"Mc", Role::operand},  {"Nc", Role::operand},   {"beta", Role::gate},
+    {"decay", Role::gate},      {"D", Role::gate},      {"D1", Role::gate},      {"dbeta", Role::gate},
+    {"dlog_decay", Role::gate}, {"scale", Role::gate}};
+inline constexpr SiteTable::Init gated_delta_sums[] = {
+    {"from", Role::accumulator},    {"gates", Role::accumulator}, {"dPP", Role::accumulator},
+    {"dLL", Role::accumulator},     {"S0", Role::accumulator},    {"dfinal", Role::accumulator},
+    {"KK", Role::accumulator},      {"L", Role::accumulator},     {"A", Role::accumulator},
+    {"T", Role::accumulator},       {"QK", Role::accumulator},    {"PD", Role::accumulator},
+    {"W", Role::accumulator},       {"U", Role::accumulator},     {"O", Role::accumulator},
+    {"o", Role::accumulator},       {"S", Role::accumulator},     {"G", Role::accumulator},
+    {"KG", Role::accumulator},      {"dU", Role::accumulator},    {"E", Role::accumulator},
+    {"LU", Role::accumulator},      {"R", Role::accumulator},     {"dV", Role::accumulator},
+    {"F", Role::accumulator},       {"aF", Role::accumulator},    {"dP", Role::accumulator},
+    {"dL", Role::accumulator},      {"M", Role::accumulator},     {"N", Role::accumulator},
+    {"dQ", Role::accumulator},      {"dK", Role::accumulator},    {"dX", Role::accumulator},
+    {"adO", Role::accumulator},     {"part", Role::accumulator},  {"final", Role::accumulator},
+    {"initial", Role::accumulator}, {"out", Role::output}};
+inline constexpr SiteTable gated_delta_sites = SiteTable(gated_delta_factors).with(gated_delta_sums);
 
 }  // namespace assay::tile
