@@ -37,7 +37,7 @@ def kernel_of(mechanism):
     facts = _native.facts(mechanism)
     known = {field["name"]: field for field in facts["inputs"] if is_on_gpu(field)}
     outputs = [field["name"] for field in facts["outputs"] if is_on_gpu(field)]
-    settings = ("scale", *(("causal", "window") if mechanism in ATTENTION else ("normalization",) if mechanism == "linear_attention" else ()))
+    settings = ("scale", *(("causal", "window") if mechanism in ATTENTION else ("normalization", "eps") if mechanism == "linear_attention" else ()))
 
     def kernel(q, k, v, *, form=None, **rest):
         tensors = {"q": q, "k": k, "v": v, **{name: rest.pop(name) for name in list(rest) if name in known}}
@@ -84,6 +84,7 @@ class Call:
         params = {name: value for name, value in settings.items() if value is not None}
         if params.pop("normalization", "none") != "none":
             raise InputError(f"normalization: these kernels have none, got {settings['normalization']}")
+        params.pop("eps", None)  # of the normalization
         if mechanism in ATTENTION:
             params["bandwidth"] = 1 / params.pop("scale", keys**-0.5)
         return {name: value if isinstance(value, (bool, int)) else repr(float(value)) for name, value in params.items()}
