@@ -13,7 +13,12 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
 
 constexpr GpuForm forms[] = {
     {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<comba_sites, DeltaTiles, plan>, true}};
-constexpr WideGpuForm wide = {1, run_wide<comba_sites, WideTiles, plan>};
+/// In one part: scratch memory of two has no room for the rows of a wide state.
+template <class P, int D>
+struct OnePart : WideTiles<P, D> {
+  using Chunks = typename WideTiles<P, D>::Executor;
+};
+constexpr WideGpuForm wide = {1, run_wide<comba_sites, OnePart, plan>};
 
 }  // namespace
 }  // namespace assay::tile

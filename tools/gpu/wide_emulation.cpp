@@ -3,7 +3,6 @@
 #include "kernels/frontends/plan.hpp"
 #include "kernels/host/host_device.hpp"
 #include "kernels/plans/deltanet.hpp"
-#include "kernels/plans/gated_delta.hpp"
 #include "kernels/plans/linear_attention.hpp"
 #include "kernels/plans/mamba2.hpp"
 #include "kernels/plans/retnet.hpp"
@@ -55,16 +54,6 @@ Answer deltanet(const Problem& problem, const Policy& policy, int tile) {
                             return deltanet_plan<DeltaNetBlocks<T, C, D>>(device, shape, own);
                           });
 }
-template <bool Predicts>
-Answer gated_delta(const Problem& problem, const Policy& policy, int tile) {
-  return behind_front_end(problem, policy, tile,
-                          []<class T, Size C, Size D>(const auto& device, const auto& shape, const Problem& own) {
-                            int lag = Predicts ? 1 : 0;
-                            OptionReader read(own.params);
-                            if (!Predicts) read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-                            return gated_delta_plan<Blocks<T, C, D>, Predicts>(device, shape, own, lag);
-                          });
-}
 Answer linear_attention(const Problem& problem, const Policy& policy, int tile) {
   return behind_front_end(problem, policy, tile,
                           []<class T, Size C, Size D>(const auto& device, const auto& shape, const Problem& own) {
@@ -91,8 +80,6 @@ Answer mamba2(const Problem& problem, const Policy& policy, int tile) {
 
 RunInBlocks in_blocks_of_wide_heads(std::string_view mechanism) {
   return mechanism == "deltanet"           ? &tile::deltanet
-         : mechanism == "gated_deltanet"   ? &tile::gated_delta<false>
-         : mechanism == "comba"            ? &tile::gated_delta<true>
          : mechanism == "linear_attention" ? &tile::linear_attention
          : mechanism == "retnet"           ? &tile::retnet
          : mechanism == "mamba2"           ? &tile::mamba2
