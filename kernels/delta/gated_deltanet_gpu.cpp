@@ -1,7 +1,6 @@
 // Gated DeltaNet on the device: launches and instances.
 #include "kernels/delta/gated_deltanet.hpp"
 #include "kernels/gpu/gated_delta.hpp"
-#include "kernels/gpu/wide_recurrences.hpp"
 #include "kernels/plans/gated_delta.hpp"
 
 namespace assay::tile {
@@ -16,12 +15,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const
 
 constexpr GpuForm forms[] = {
     {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<gated_deltanet_sites, DeltaTiles, plan>, true}};
-/// In one part: scratch memory of two has no room for the rows of a wide state.
-template <class P, int D>
-struct OnePart : WideTiles<P, D> {
-  using Chunks = typename WideTiles<P, D>::Executor;
-};
-constexpr WideGpuForm wide = {1, run_wide<gated_deltanet_sites, OnePart, plan>};
+constexpr WideGpuForm wide = {1, run_wide<gated_deltanet_sites, WideGatedTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile

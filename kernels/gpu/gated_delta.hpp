@@ -1,6 +1,6 @@
 #pragma once
 // Tiles of the programs of kernels/programs/gated_delta.hpp on the device.
-#include "kernels/gpu/cuda_device.hpp"
+#include "kernels/gpu/wide_recurrences.hpp"
 
 namespace assay::tile {
 
@@ -27,6 +27,11 @@ struct DeltaTiles {
   using Chunks = Pass;
   static constexpr int tokens = chunk.length, dim = D, values = D, pass_values = chunk.pass_values,
                        gradient_values = chunk.gradient_values, stages = 2;
+};
+/// In one part: scratch memory of two has no room for the rows of a wide state.
+template <class P, int D>
+struct WideGatedTiles : WideTiles<P, D> {
+  using Chunks = typename WideTiles<P, D>::Executor;
 };
 
 }  // namespace assay::tile

@@ -114,7 +114,7 @@ struct GatedDeltaGradientPlan {
         len(of.len),
         K(of.K),
         V(of.V),
-        steps(ceil_div(V, gradient_DV)),
+        steps(imax(1, ceil_div(V, gradient_DV))),
         key_parts(1 + more),
         keys_whole(key_parts * of.group == 1),
         o_cotangent(device.template input<"dO">(problem.cotangents, "o", heads, len, V)),
