@@ -156,6 +156,7 @@ struct GatedDeltaGradientPlan {
 template <class Tiles, bool Predicts, class Device>
 void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& beta, const Values& decay) {
   const auto logs = of.kind.logs;
+  // clang-format off
   device.template launch<GatedDeltaReads<B, C, D, gradient_DV, stages>, B, 2>(
       3, heads, of.chunks,
       {of.q.in(), of.k.in(), of.u.in(), of.states.in(), o_cotangent.in(), decay.row_in(logs), of.to_row.row_in(),
@@ -168,32 +169,11 @@ void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& bet
        len, of.group});
   device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Predicts>, B, Predicts ? 1 : 2>(
       5, heads, of.chunks,
-      {of.k.in(),
-       of.v.in(),
-       of.p.in(),
-       of.u.in(),
-       of.states.in(),
-       adjoints.in(),
-       errors.in(),
-       dk_reads.in(),
-       beta.row_in(),
-       decay.row_in(logs),
-       of.to_error.row_in(),
-       of.to_end.row_in(),
-       of.totals.row_in(),
-       dlog_decay_reads.row_in(),
-       dk.out(),
-       dp.out(),
-       dk_parts.out(),
-       dp_parts.out(),
-       dv.out(),
-       dbeta.row_out(),
-       dlog_decay.row_out(),
-       of.kind.lag,
-       of.group,
-       steps,
-       key_parts,
-       keys_whole});
+      {of.k.in(), of.v.in(), of.p.in(), of.u.in(), of.states.in(), adjoints.in(), errors.in(), dk_reads.in(),
+       beta.row_in(), decay.row_in(logs), of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(),
+       dlog_decay_reads.row_in(), dk.out(), dp.out(), dk_parts.out(), dp_parts.out(), dv.out(), dbeta.row_out(),
+       dlog_decay.row_out(), of.kind.lag, of.group, steps, key_parts, keys_whole});
+  // clang-format on
   if (of.group > 1) device.template sum<"part", "out">(6, dq_parts, 1, dq);
   if (Predicts && !keys_whole) device.template sum<"part", "out">(6, dp_parts, 1, dp);
 }
