@@ -9,11 +9,12 @@
 //   registers   acc(site, Shape<R,C>)  row(site, Shape<R>, x)  partial(site, Shape<R>)
 //               rows(site, f, rows...)  load_row / load_col / store_row
 //               acc.map(site, f, rows, cols or accs...)  acc.zip(site, f, acc or tile, rows, cols or accs...)
-//               acc.mask(pred(r, c), fill)  acc.scale(row)  acc.row_max()
+//               acc.mask(pred(r, c), fill or acc)  acc.scale(row)  acc.row_max()
 //               partial.fold(alpha, acc)  partial.total()  dot(site, acc, acc)  dot(site, tile, tile)  any(f, row)
 //   products    ab / abt / atb(site, A, B) -> acc    mma / mma_abt / mma_atb(acc, A, B)
 //               A: a shared tile or cast(site, acc); pairs that share B in one call
 //               abt_async, mma_async, await(acc), exclusive(f)
+//               mma_abt / mma / mma_atb(Level, acc, A, B): with the pairs of that level alone (at_level)
 //   memory      load(tile, in, head, row[, col])  store(site, out, head, row, acc[, col])
 //               load_acc(site, Shape<R,C>, in, head, row[, col]) -> acc
 //               put(tile, acc)  sync()  pipeline(Shape<stages>, n, produce, consume)
@@ -23,11 +24,13 @@
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates; of
 //               ratios, the tile is gone then
 //               decays(site, Shape<R>, in, head, row) -> row
-//   channels    decays with one column per key channel, as a shared tile of factors alpha:
-//               channel_decays(site, alpha, in, head, row)  channel_total(site, Shape<R>, alpha, count) -> row
+//   channels    decays with one column per channel:
+//               across(tile, acc, h) -> acc: of row i, row i XOR h; the tile is the executor's until then
+//               store_line(site, row out, head, row, tile, r): row r of a tile, as numbers from that row on
+//               or as a shared tile of factors alpha:
 //               channel_prefix(site, tile, alpha[, lag])  channel_suffix(site, tile, alpha)
+//               channel_total(site, Shape<R>, alpha, count) -> row
 //               channel_scores(sum, site, tile, X, K, alpha[, lag])
-//               channel_gates(site, dg, from, before)  channel_adjoint(sum, site, dA, X, K, alpha, dX, dK, dg)
 //               column_of(row) -> column
 //   units       units(site, array, head): powers of two that operands of 8 bits are multiples of (operand_units.hpp)
 //   Verbs that one mechanism uses are functions beside it: FALCON-2's sums of value columns
@@ -74,6 +77,15 @@ TILE_HD constexpr Site<S> operator""_s() {
 
 template <Size R, Size C = 1>
 struct Shape {};
+
+/// Pairs of rows i and j by halves of halves: of level h, a power of two, are those with j in the first half of 2h rows
+/// and i in the second. Level 0 are the pairs of a row with itself; every pair i >= j is of one level.
+struct Level {
+  int h;
+};
+TILE_HD constexpr bool at_level(Level level, int i, int j) {
+  return level.h == 0 ? i == j : (i & level.h) != 0 && (i ^ j) >= level.h && (i ^ j) < 2 * level.h;
+}
 
 /// Steps of a software-pipelined loop.
 struct First {};

@@ -14,8 +14,17 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
   using Base = MmaBlock<P, Warps_>;
   using Base::Base;
   using Base::threads;
-  using typename Base::Four;
   using typename Base::Real;
+
+  /// Four weights of a row, from column k on, which is a multiple of 4.
+  struct Four {
+    alignas(16) Real x[4];
+    template <class Ct>
+    TILE_FN Four(const Ct& A, int i, int k) {
+      static_assert(std::is_same_v<typename Ct::E, Real>);
+      Base::copy_chunks(x, A, i, k);
+    }
+  };
 
   /// By the last threads: those of a prefix are the first.
   template <class St, class Dst, class Src>

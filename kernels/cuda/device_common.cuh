@@ -108,6 +108,10 @@ struct Accumulator {
   TILE_FN void mask(Pr keep, T fill) {
     each([&](T& y, int mt, int nt, int i) { y = keep(row_of(mt, i), col_of(nt, i)) ? y : fill; });
   }
+  template <class Pr>
+  TILE_FN void mask(Pr keep, const Accumulator& fill) {
+    each([&](T& y, int mt, int nt, int i) { y = keep(row_of(mt, i), col_of(nt, i)) ? y : fill.x[mt][nt][i]; });
+  }
   /// o: an accumulator or a shared tile of the same shape.
   template <class St, class F, class X, class... Rw>
   TILE_FN void zip(St, F f, const X& o, const Rw&... rw) {
@@ -309,13 +313,7 @@ struct RegisterOps {
 #pragma unroll
         for (int nt = 0; nt < A::NT; ++nt) {
           if (first + nt * 8 >= g.cols) continue;  // the launch admits multiples of 8 only
-          const auto x = round_as<F>(a.x[mt][nt][2 * h]), y = round_as<F>(a.x[mt][nt][2 * h + 1]);
-          if constexpr (sizeof(E) == 2)
-            *reinterpret_cast<std::uint32_t*>(p + nt * 8) = pack2<F>(x, y);
-          else if constexpr (sizeof(E) == 4)
-            *reinterpret_cast<float2*>(p + nt * 8) = make_float2(x, y);
-          else
-            *reinterpret_cast<double2*>(p + nt * 8) = make_double2(x, y);
+          write_two<F>(p + nt * 8, a.x[mt][nt][2 * h], a.x[mt][nt][2 * h + 1]);
         }
       }
   }

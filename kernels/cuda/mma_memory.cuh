@@ -19,8 +19,8 @@ struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
   using InTurn = OneOf<Tiles...>;
   using In = MatrixIn;
 
-  /// As many as a wide state has rows, and those of all parts.
-  static constexpr int scratch_elements = imax(256, 128 * Parts);
+  /// As many as a wide state has rows, of all parts.
+  static constexpr int scratch_elements = 256 * Parts;
   static constexpr int scratch_bytes = scratch_elements * sizeof(Real);
   /// `scratch`: scratch_bytes of shared memory.
   TILE_FN explicit MmaMemory(void* scratch) : scratch_(static_cast<Real*>(scratch)) {
@@ -168,14 +168,8 @@ struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
       for (int nt = 0; nt < A::NT; ++nt)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          void* p = &t.at(a.row_of(mt, 2 * h), a.col_of(nt, 0));
-          const auto x = a.x[mt][nt][2 * h], y = a.x[mt][nt][2 * h + 1];
-          if constexpr (Tl::element_bytes == 2)
-            *static_cast<std::uint32_t*>(p) = pack2<Tl::format>(x, y);
-          else if constexpr (Tl::element_bytes == 4)
-            *static_cast<float2*>(p) = make_float2(round_as<Tl::format>(x), round_as<Tl::format>(y));
-          else
-            *static_cast<double2*>(p) = make_double2(x, y);
+          write_two<Tl::format>(&t.at(a.row_of(mt, 2 * h), a.col_of(nt, 0)), a.x[mt][nt][2 * h],
+                                a.x[mt][nt][2 * h + 1]);
         }
   }
 

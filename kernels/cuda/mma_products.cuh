@@ -103,6 +103,51 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     return c;
   }
 
+  // Of the pairs of a level alone: blocks of 16 rows and 16 columns that have none are left out.
+  template <class C, class A, class B>
+  TILE_FN void mma_abt(Level level, C& c, const A& a, const B& b) {
+    constexpr Format F = B::format;
+    if constexpr (F == Format::fp32 || A::format != F) {
+      C all = c;
+      mma_abt(all, a, b);
+      c.each([&](auto& y, int mt, int nt, int i) {
+        if (at_level(level, c.row_of(mt, i), c.col_of(nt, i))) y = all.x[mt][nt][i];
+      });
+    } else {
+#pragma unroll
+      for (int mt = 0; mt < C::MT; ++mt)
+#pragma unroll
+        for (int np = 0; np < C::NT / 2; ++np) {
+          const int columns = w.part * (C::NT / 2) + np;
+          if (!blocks_meet(level, w.warp * C::MT + mt, columns)) continue;
+          std::remove_all_extents_t<decltype(c.x)> sums[2][4];
+#pragma unroll
+          for (int i = 0; i < 8; ++i) sums[i / 4][i % 4] = c.x[mt][2 * np + i / 4][i % 4];
+#pragma unroll
+          for (int kk = 0; kk < A::cols / Atom<F>::depth; ++kk) {
+            typename Atom<F>::Register left_block[4], right_block[4];
+            left<C::MT>(left_block, a, mt, kk);
+            right<true>(right_block, b, columns, kk);
+            Atom<F>::mma(sums[0], left_block, right_block[0], right_block[1]);
+            Atom<F>::mma(sums[1], left_block, right_block[2], right_block[3]);
+          }
+          const std::uint32_t others = others_of_diagonal<false>(level);
+#pragma unroll
+          for (int i = 0; i < 8; ++i)
+            if ((others & 15u << 4 * (i % 4 / 2 * 4 + i / 4 * 2 + i % 2)) == 0)
+              c.x[mt][2 * np + i / 4][i % 4] = sums[i / 4][i % 4];
+        }
+    }
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma(Level level, C& c, const A& a, const B& b) {
+    multiply<false>(b, c, PairsOf<A>{a, level});
+  }
+  template <class C, class A, class B>
+  TILE_FN void mma_atb(Level level, C& c, const A& a, const B& b) {
+    multiply<false>(b, c, PairsOf<Transposed<A>>{Transposed<A>{a}, level});
+  }
+
   // mma.sync is synchronous: what other executors overlap happens at once.
   template <class St, class A, class B>
   TILE_FN auto abt_async(St st, const A& a, const B& b) {
@@ -157,6 +202,22 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     static constexpr int rows = X::cols, cols = X::rows;
   };
 
+  /// A tile's elements (i, j) at the pairs of a level, zeros elsewhere.
+  template <class X>
+  struct PairsOf {
+    const X& m;
+    Level level;
+    static constexpr Format format = X::format;
+    static constexpr int rows = X::rows, cols = X::cols;
+    static constexpr bool transposed = requires(const X& x) { x.t; };
+    TILE_FN bool has(int r, int k) const { return at_level(level, transposed ? k : r, transposed ? r : k); }
+    /// Whether any is in a block of 16 rows and 16 columns.
+    TILE_FN bool meets(int r, int k) const { return blocks_meet(level, transposed ? k : r, transposed ? r : k); }
+  };
+  TILE_FN static bool blocks_meet(Level level, int rows, int columns) {
+    return at_level({level.h / 16}, rows, columns);
+  }
+
   // Address of the 16x16 block of 16-bit elements (row block rb, chunk pair cp) for a lane whose offset inside the
   // block is `offset`: tile bases are 1024-byte aligned, so XOR stays inside a line, and 16 rows are whole groups of 8
   // lines, or 4 lines where a line holds 4 rows.
@@ -180,7 +241,10 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   template <int MT, class A>
   TILE_FN void left(typename Atom<A::format>::Register (&a)[4], const A& x, int mt, int kk) const {
     constexpr Format F = A::format;
-    if constexpr (requires { x.a; }) {
+    if constexpr (requires { x.level; }) {
+      left<MT>(a, x.m, mt, kk);
+      if (x.level.h < 16) keep_pairs<MT>(a, x, kk);
+    } else if constexpr (requires { x.a; }) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i] = x.a[mt][kk][i];
     } else if constexpr (F == Format::e4m3) {
@@ -204,6 +268,36 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
       }
     }
   }
+  // Of the elements that registers of a left operand hold, in the order of `left`, those of a level.
+  template <int MT, class A>
+  TILE_FN void keep_pairs(typename Atom<A::format>::Register (&a)[4], const A& x, int kk) const {
+    using Register = typename Atom<A::format>::Register;
+    const std::uint32_t others = others_of_diagonal<A::transposed>(x.level);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (Atom<A::format>::depth == 16) {
+        const std::uint32_t here = others >> (i % 2 * 16 + i / 2 * 8);
+        a[i] &= ((here & 15) == 0 ? 0xffffu : 0) | ((here & 240) == 0 ? 0xffff0000u : 0);
+      } else {
+        a[i] = (others & 15u << (i % 2 * 16 + kk % 2 * 8 + i / 2 * 4)) == 0 ? a[i] : Register(0);
+      }
+    }
+  }
+  // Of 16 rows and 16 columns on the diagonal a thread has rows r, r + 8 and columns c, c + 1, c + 8, c + 9: four bits
+  // each, which are 0 for pairs of the level alone. No block off the diagonal has pairs of two levels.
+  template <bool Transposed>
+  TILE_FN std::uint32_t others_of_diagonal(Level level) const {
+    if (level.h >= 16) return 0;
+    std::uint32_t of_levels = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int r = w.group() + e / 4 * 8, c = 2 * w.slot() + e / 2 % 2 * 8 + e % 2;
+      const bool paired = Transposed ? c >= r : r >= c;
+      of_levels |= std::uint32_t(paired ? number_of(Level{r ^ c}) : 0) << 4 * e;
+    }
+    return of_levels ^ 0x11111111u * std::uint32_t(number_of(level));
+  }
+  TILE_FN static int number_of(Level level) { return 33 - __clz(level.h); }
   // The right operand for two n-tiles (16 columns of C): b[0..1], b[2..3].
   template <bool BT, class Tl>
   TILE_FN void right(typename Atom<Tl::format>::Register (&b)[4], const Tl& y, int np, int kk) const {
@@ -241,6 +335,8 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
       static_assert(N % (16 * Parts) == 0);
 #pragma unroll
       for (int kk = 0; kk < K / depth; ++kk) {
+        if constexpr (requires { a1.level; })
+          if (MT == 1 && !a1.meets(w.warp, kk * depth / 16)) continue;
         typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
 #pragma unroll
         for (int mt = 0; mt < MT; ++mt) {
@@ -267,7 +363,8 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     using Wide = Atom<Format::fp64>;
     constexpr int K = BT ? B::cols : B::rows, MT = Cc::MT, step = imin(P::products, K), depth = Wide::depth;
     constexpr bool in_registers = !requires { x.raw; }
-    &&!requires { x.t; };
+    &&!requires { x.t; }
+    &&!requires { x.level; };
     static_assert(K % step == 0 && step % depth == 0);
     static_assert(std::is_same_v<std::remove_all_extents_t<decltype(c.x)>, float>);
 #pragma unroll(in_registers ? K / step : 1)
@@ -305,12 +402,13 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int column = i / 2, half = i % 2;
-      if constexpr (requires { x.wide; }) {
+      if constexpr (requires { x.level; }) {
+        a[i] = x.has(r + 8 * half, k + column) ? number_at(x.m, r + 8 * half, k + column) : 0;
+      } else if constexpr (requires { x.wide; }) {
         a[i] = x.wide[mt][kk][2 * half + column];
-      } else if constexpr (requires { x.t; }) {
-        a[i] = float(x.t.at(k + column, r + 8 * half));
-      } else if constexpr (requires { x.raw; }) {
-        a[i] = float(x.at(r + 8 * half, k + column));
+      } else if constexpr (
+          requires { x.t; } || requires { x.raw; }) {
+        a[i] = number_at(x, r + 8 * half, k + column);
       } else if constexpr (Atom<A::format>::depth == 16) {
         const std::uint32_t both = x.a[mt][kk / 2][kk % 2 * 2 + half];
         const std::uint16_t bits = column == 0 ? both & 0xffff : both >> 16;
@@ -319,6 +417,13 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
         a[i] = __uint_as_float(x.a[mt][kk][i]);
       }
     }
+  }
+  template <class X>
+  TILE_FN static float number_at(const X& x, int r, int c) {
+    if constexpr (requires { x.t; })
+      return float(x.t.at(c, r));
+    else
+      return float(x.at(r, c));
   }
   template <int MT, class R, class C2, class A2>
   TILE_FN void second_left(R (&a)[4], int mt, int kk, C2&, const A2& x) const {

@@ -92,4 +92,15 @@ TILE_FN std::uint32_t pack2(float low, float high) {
   return r;
 }
 
+/// Two neighbours in format F at p.
+template <Format F, class T>
+TILE_FN void write_two(void* p, T x, T y) {
+  if constexpr (sizeof(Element<F>) == 2)
+    *static_cast<std::uint32_t*>(p) = pack2<F>(x, y);
+  else if constexpr (sizeof(Element<F>) == 4)
+    *static_cast<float2*>(p) = make_float2(round_as<F>(x), round_as<F>(y));
+  else
+    *static_cast<double2*>(p) = make_double2(x, y);
+}
+
 }  // namespace assay::tile

@@ -10,6 +10,7 @@
 #include "kernels/attention/softmax_attention.hpp"
 #include "kernels/cuda/channel_block.cuh"
 #include "kernels/cuda/decay_scan.cuh"
+#include "kernels/cuda/half_products.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/warpgroup_gradients.cuh"
 #include "kernels/cuda/wide_block.cuh"

@@ -12,7 +12,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
 
 constexpr GpuForm forms[] = {
     {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<comba_sites, DeltaTiles, plan>, true}};
-constexpr WideGpuForm wide = {1, run_wide<comba_sites, WideGatedTiles, plan>};
+constexpr WideGpuForm wide = {1, run_wide<comba_sites, WideTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile

@@ -43,8 +43,8 @@ struct NeumannTiles : Tiles<P, D> {
   static constexpr bool doubling = true;
 };
 template <class P, int D>
-struct WideDeltaTiles : WideDeviceTiles<P, 32, 16> {
-  using Systems = typename WideDeviceTiles<P, 32, 16>::Executor;
+struct WideDeltaTiles : WideDeviceTiles<P, 16> {
+  using Systems = typename WideDeviceTiles<P, 16>::Executor;
   static constexpr int forward_values = 16, output_values = 32, backward_values = 16, forward_stages = 2,
                        backward_stages = 2;
   static constexpr bool doubling = false;

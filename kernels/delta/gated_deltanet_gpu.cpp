@@ -15,7 +15,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const
 
 constexpr GpuForm forms[] = {
     {"chunkwise", recurrence_obstacle, gated_delta_tile, run_plan<gated_deltanet_sites, DeltaTiles, plan>, true}};
-constexpr WideGpuForm wide = {1, run_wide<gated_deltanet_sites, WideGatedTiles, plan>};
+constexpr WideGpuForm wide = {1, run_wide<gated_deltanet_sites, WideTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile

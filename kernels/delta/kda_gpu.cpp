@@ -11,7 +11,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { retu
 
 constexpr GpuForm forms[] = {
     {"chunkwise", recurrence_obstacle, channel_tile, run_plan<kda_sites, ChannelTiles, plan>, true}};
-constexpr WideGpuForm wide = {2, run_wide<kda_sites, WideChannelTiles, plan>};
+constexpr WideGpuForm wide = {1, run_wide<kda_sites, WideTiles, plan>};
 
 }  // namespace
 }  // namespace assay::tile

@@ -322,6 +322,13 @@ class DrawBlock {
     static_assert(A::rows == Bt::rows && Cc::rows == A::cols && Cc::cols == Bt::cols);
     product<A::rows>(c, a, Factor{a.v, 1, A::cols}, {b.v, 1, Bt::cols}, exact_products(a, b));
   }
+  // of the pairs of a level (draw_channels.hpp)
+  template <class Cc, class A, class Bt>
+  DRAW_FN void mma_abt(tile::Level level, Cc& c, A& a, Bt& b);
+  template <class Cc, class A, class Bt>
+  DRAW_FN void mma(tile::Level level, Cc& c, A& a, Bt& b);
+  template <class Cc, class A, class Bt>
+  DRAW_FN void mma_atb(tile::Level level, Cc& c, A& a, Bt& b);
   template <class St, class A, class Bt>
   DRAW_FN auto abt_async(St site, A& a, Bt& bt) {
     return abt(site, a, bt);
@@ -378,8 +385,10 @@ class DrawBlock {
   DRAW_FN static double exponential(double x) { return exp2_of(x * 0x1.71547652b82fep+0); }
 
   // ---- decays of channels (draw_channels.hpp)
+  template <class Tl, Size R, Size C>
+  DRAW_FN Acc<R, C> across(Tl&, const Acc<R, C>& x, int h);
   template <class St, class Tl>
-  DRAW_FN void channel_decays(St, Tl& alpha, const In& g, int head, int row0);
+  DRAW_FN void store_line(St, const RowOut& g, int head, int row0, Tl& t, int r);
   template <class St, class Dst, class Src>
   DRAW_FN void channel_prefix(St, Dst& d, Src& alpha, int lag = 0);
   template <class St, class Dst, class Src>
@@ -388,10 +397,6 @@ class DrawBlock {
   DRAW_FN Row<R> channel_total(St, Shape<R>, Src& alpha, int count);
   template <class Sum, class St, class Dst, class X, class K, class Src>
   DRAW_FN void channel_scores(Sum, St, Dst& d, X& x, K& k, Src& alpha, int lag = 0);
-  template <class St, class Dst, class Src>
-  DRAW_FN void channel_gates(St, Dst& dg, Src& from, Src& before);
-  template <class Sum, class St, class Ct, class X, class K, class Src, class Dx, class Dk, class Dg>
-  DRAW_FN void channel_adjoint(Sum, St, Ct& dA, X& x, K& k, Src& alpha, Dx& dx, Dk& dk, Dg& dg);
 
   // ---- what verbs beside a mechanism need (draw_decays.hpp, draw_channels.hpp, draw_columns.hpp)
   DRAW_FN static double gate(const RowIn& g, int head, int row) {
@@ -518,6 +523,8 @@ class DrawBlock {
     const int left = policy_.grids[static_cast<int>(format_of_factor(a))].dropped;
     return policy_.narrow && left + policy_.grids[static_cast<int>(format_of_factor(b))].dropped >= digits;
   }
+  template <Size R, Size N, class Half>
+  DRAW_FN void add_pairs(tile::Level level, Acc<R, N>& c, Factor fa, Factor fb, Half half);
   template <Size N>
   DRAW_CALL void inverse_own(Rounder r, const double* a) const;
   template <Size R, Size C>

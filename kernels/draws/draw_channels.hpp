@@ -4,19 +4,89 @@
 
 namespace assay::draws {
 
-template <class St, class Tl>
-DRAW_FN void DrawBlock::channel_decays(St site, Tl& alpha, const In& g, int head, int row0) {
-  const Rounder rounder = span(site, Tl::rows * Tl::cols);
-  for (int i = thread(); i < Tl::rows * Tl::cols; i += threads) {
-    const int r = i / Tl::cols, c = i % Tl::cols;
-    const bool inside = row0 + r < g.rows && c < g.cols;
-    const double x =
-        inside ? exponential(
-                     g.p[at(head, g.rows, row0 + r) * static_cast<std::size_t>(g.cols) + static_cast<std::size_t>(c)])
-               : 1.0;
-    alpha.v[i] = rounder(x, static_cast<std::uint64_t>(i));
-  }
+template <class Tl, Size R, Size C>
+DRAW_FN DrawAcc<R, C> DrawBlock::across(Tl&, const DrawAcc<R, C>& x, int h) {
+  using Mine = Own<R, C>;
+  double* const rows = far_table();
+  const auto each = [&](auto f) {
+    for (int k = 0; k < Mine::rows; ++k)
+      for (int j = 0; j < Mine::columns; ++j)
+        if (Mine::has(Mine::row(k), Mine::column(j))) f(k, j, Mine::row(k), Mine::column(j));
+  };
+  DrawAcc<R, C> y = x;
+  barrier();
+  each([&](int k, int j, int r, int c) { rows[r * C + c] = x.own(k, j); });
+  barrier();
+  each([&](int k, int j, int r, int c) { y.at_own(k, j) = rows[(r ^ h) * C + c]; });
+  barrier();
+  return y;
 }
+template <class St, class Tl>
+DRAW_FN void DrawBlock::store_line(St site, const RowOut& g, int head, int row0, Tl& t, int r) {
+  const Rounder rounder = span(site, Tl::cols);
+  for (int c = thread(); c < Tl::cols && row0 + c < g.rows; c += threads)
+    g.p[at(head, g.rows, row0 + c)] = rounder(t.v[r * Tl::cols + c], word_of(c));
+}
+
+/// Halves have their words one after the other; in one, every element sums along `terms`, rows and columns of the block
+/// being those of the accumulator or, of its columns, all N.
+template <Size R, Size N, class Half>
+DRAW_FN void DrawBlock::add_pairs(tile::Level level, DrawAcc<R, N>& c, Factor fa, Factor fb, Half half) {
+  using Mine = Own<R, N>;
+  const int size = tile::imax(1, level.h), pairs = R / tile::imax(2 * level.h, 1);
+  const int terms = half.terms(size), width = half.width(size);
+  const int step = c.format != Format::exact ? policy_.products : terms, steps = (terms + step - 1) / step;
+  const Rounder rounder = span(c.format, word_of(pairs * size * width * steps));
+  barrier();
+  for (int k = 0; k < Mine::rows; ++k)
+    for (int j = 0; j < Mine::columns; ++j) {
+      const int r = Mine::row(k), col = Mine::column(j), of = level.h == 0 ? r : r / (2 * level.h);
+      if (!Mine::has(r, col) || !half.has(level, r, col)) continue;
+      const int first = half.first_term(level, r);
+      double sum = c.own(k, j);
+      DRAW_LOOP for (int t = 0; t < terms; ++t) {
+        sum += fa.p[r * fa.step + (first + t) * fa.along] * fb.p[col * fb.step + (first + t) * fb.along];
+        if ((t + 1) % step == 0 || t + 1 == terms)
+          sum = rounder(sum, word_of(((of * size + r % size) * steps + t / step) * width + half.column(size, col)));
+      }
+      c.at_own(k, j) = sum;
+    }
+  barrier();
+}
+/// The pairs are elements of C, which sum along all D columns of both factors,
+struct PairsOfSums {
+  int D;
+  DRAW_FN int terms(int) const { return D; }
+  DRAW_FN static int width(int size) { return size; }
+  DRAW_FN static bool has(tile::Level level, int r, int c) { return at_level(level, r, c); }
+  DRAW_FN static int first_term(tile::Level, int) { return 0; }
+  DRAW_FN static int column(int size, int c) { return c % size; }
+};
+/// or terms: rows of one half sum along the rows of the other.
+struct PairsOfTerms {
+  int N;
+  bool transposed;  // the first half's along the second's
+  DRAW_FN static int terms(int size) { return size; }
+  DRAW_FN int width(int) const { return N; }
+  DRAW_FN bool has(tile::Level level, int r, int) const { return level.h == 0 || ((r & level.h) != 0) != transposed; }
+  DRAW_FN static int first_term(tile::Level level, int r) {
+    return level.h == 0 ? r : (r ^ level.h) / level.h * level.h;
+  }
+  DRAW_FN static int column(int, int c) { return c; }
+};
+template <class Cc, class A, class Bt>
+DRAW_FN void DrawBlock::mma_abt(tile::Level level, Cc& c, A& a, Bt& b) {
+  add_pairs(level, c, left(a), {b.v, Bt::cols, 1}, PairsOfSums{A::cols});
+}
+template <class Cc, class A, class Bt>
+DRAW_FN void DrawBlock::mma(tile::Level level, Cc& c, A& a, Bt& b) {
+  add_pairs(level, c, left(a), {b.v, 1, Bt::cols}, PairsOfTerms{Cc::cols, false});
+}
+template <class Cc, class A, class Bt>
+DRAW_FN void DrawBlock::mma_atb(tile::Level level, Cc& c, A& a, Bt& b) {
+  add_pairs(level, c, {a.v, 1, A::cols}, {b.v, 1, Bt::cols}, PairsOfTerms{Cc::cols, true});
+}
+
 template <class St, class Dst, class Src>
 DRAW_FN void DrawBlock::channel_prefix(St site, Dst& d, Src& alpha, int lag) {
   constexpr int D = Dst::cols;
@@ -108,67 +178,6 @@ DRAW_FN void DrawBlock::channel_scores(Sum of_sum, St site, Dst& d, X& x, K& k, 
     const double both = sums(sum[e] + sum[N * N + e], word_of(first_of(i) + D * of_channel(i) + j));
     d.v[e] = stored(both, word_of(e));
   }
-  barrier();
-}
-
-// ---- and their adjoints.
-
-template <class St, class Dst, class Src>
-DRAW_FN void DrawBlock::channel_gates(St site, Dst& dg, Src& from, Src& before) {
-  constexpr int N = Dst::rows, D = Dst::cols;
-  const Format f = format_at(site);
-  each_column<D>([&](int c, bool mine) {
-    if (mine) dg.v[(N - 1) * D + c] = from.v[(N - 1) * D + c];
-    double x = from.v[(N - 1) * D + c];
-    DRAW_LOOP for (int r = N - 2; r >= 0; --r) {
-      x = rounded(f, from.v[r * D + c] + x, D, c);
-      if (mine) dg.v[r * D + c] = x;
-    }
-    double sum = 0;
-    DRAW_LOOP for (int r = 1; r < N; ++r) {
-      sum = rounded(f, sum + before.v[(r - 1) * D + c], D, c);
-      x = rounded(f, dg.v[r * D + c] + sum, D, c);
-      if (mine) dg.v[r * D + c] = x;
-    }
-  });
-  barrier();
-}
-template <class Sum, class St, class Ct, class X, class K, class Src, class Dx, class Dk, class Dg>
-DRAW_FN void DrawBlock::channel_adjoint(Sum of_sum, St site, Ct& dA, X& x, K& k, Src& alpha, Dx& dx, Dk& dk, Dg& dg) {
-  constexpr int N = Ct::rows, D = K::cols;
-  static_assert(N * D <= Exchange::far);
-  const Format f = format_at(of_sum), g = format_at(site);
-  double* const reached = far_table();  // of row i, the sum over j < r
-  barrier();
-  each_column<D>([&](int c, bool mine) {
-    const auto decay_by = [&](double y, int r) { return rounded(g, y * alpha.v[r * D + c], D, c); };
-    const auto add_to = [&](double& to, double y) {
-      const double sum = rounded(f, to + y, D, c);
-      if (mine) to = sum;
-    };
-    DRAW_LOOP for (int i = 0; i < N; ++i) {
-      double y = 0;
-      DRAW_LOOP for (int j = 0; j <= i; ++j) {
-        if (mine) reached[j * D + c] = y;
-        y = decay_by(y, j);
-        y = rounded(f, y + dA.v[i * N + j] * k.v[j * D + c], D, c);
-      }
-      add_to(dx.v[i * D + c], y);
-      y = x.v[i * D + c];
-      DRAW_LOOP for (int r = i; r > 0; --r) {
-        y = decay_by(y, r);
-        add_to(dg.v[r * D + c], reached[r * D + c] * y);
-      }
-    }
-    DRAW_LOOP for (int j = 0; j < N; ++j) {
-      double y = 0;
-      DRAW_LOOP for (int i = N - 1; i >= j; --i) {
-        if (i < N - 1) y = decay_by(y, i + 1);
-        y = rounded(f, y + dA.v[i * N + j] * x.v[i * D + c], D, c);
-      }
-      add_to(dk.v[j * D + c], y);
-    }
-  });
   barrier();
 }
 

@@ -93,6 +93,12 @@ struct DrawAcc {
       for (int j = 0; j < Mine::columns; ++j)
         if (!keep(Mine::row(k), Mine::column(j))) at_own(k, j) = fill;
   }
+  template <class P>
+  DRAW_FN void mask(P keep, const DrawAcc& fill) {
+    for (int k = 0; k < Mine::rows; ++k)
+      for (int j = 0; j < Mine::columns; ++j)
+        if (!keep(Mine::row(k), Mine::column(j))) at_own(k, j) = fill.own(k, j);
+  }
   template <class St, class F, class X, class... Rw>
   DRAW_FN void zip(St, F f, X& x, const Rw&... rw);
   DRAW_FN DrawRow<R> row_max() const;

@@ -106,7 +106,6 @@ struct WindowUpdates {
     typename B::In x, v;
     typename B::RowIn weight, gamma;
     typename B::Out updates;
-    typename B::RowOut totals;  // a_C, DK times for each chunk
     Windows windows;
     int len, blocks;
   };
@@ -123,10 +122,6 @@ struct WindowUpdates {
     const auto tiles = W::tiles_of(a.windows, row0, a.len);
     auto update = b.acc("W"_s, Shape<DK, DV>{});
     const auto to_end = W::weights_to_end(b, a.weight, a.gamma, head, row0);
-    const int n = imin(C, a.len - row0), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
-    if (v0 == 0)
-      b.store_row("decay"_s, a.totals, head, chunk * DK,
-                  b.decay_total("decay"_s, Shape<DK>{}, a.gamma, head, row0, count));
     b.pipeline(
         Shape<ST>{}, tiles.count,
         [&](int j, int st) {
@@ -142,6 +137,39 @@ struct WindowUpdates {
           b.sync();
         });
     b.store("W"_s, a.updates, head, chunk * DK, update, v0);
+  }
+};
+
+/// The state before every chunk.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
+struct WindowPass {
+  struct Args {
+    typename B::In start, updates;
+    typename B::RowIn totals;
+    typename B::Out states, end;
+    int len;
+  };
+  struct Smem {
+    typename B::template Tile<"W", DK, DV> W[ST];
+  };
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
+    const int v0 = block * DV;
+    const auto first = [&](auto zero, auto x) { return b.planted("initial_state_ignored"_s, x, zero); };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.pipeline(
+        Shape<ST>{}, imax(1, ceil_div(a.len, C)), [&](int j, int st) { b.load(s.W[st], a.updates, head, j * DK, v0); },
+        [&](int j, int st) {
+          if (j == 0 || b.planted("state_not_carried"_s, false, true)) {
+            auto given = b.load_acc("S0"_s, Shape<DK, DV>{}, a.start, head, 0, v0);
+            S.zip("S"_s, first, given);
+          }
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          S.map("S"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));
+          S.zip("S"_s, plus, s.W[st]);
+        });
+    b.store("end"_s, a.end, head, 0, S, v0);
   }
 };
 
@@ -411,9 +439,9 @@ struct WindowPairGradients {
 };
 
 inline constexpr SiteTable::Init window_site_list[] = {
-    {"weight", Role::gate},    {"beta", Role::gate},         {"gamma", Role::gate}, {"den", Role::gate},
-    {"dgain", Role::gate},     {"dweight", Role::gate},      {"dbeta", Role::gate}, {"lambda", Role::gate},
-    {"dM", Role::accumulator}, {"energy", Role::accumulator}};
+    {"weight", Role::gate},    {"beta", Role::gate},          {"gamma", Role::gate},   {"den", Role::gate},
+    {"dgain", Role::gate},     {"dweight", Role::gate},       {"dbeta", Role::gate},   {"lambda", Role::gate},
+    {"dM", Role::accumulator}, {"energy", Role::accumulator}, {"W", Role::accumulator}};
 inline constexpr SiteTable falcon3a_sites = decayed_sums_sites.with(decay_site_list).with(window_site_list);
 
 }  // namespace assay::tile

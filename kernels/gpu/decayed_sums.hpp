@@ -21,7 +21,9 @@ template <class P, int D>
 struct SumTiles {
   static constexpr SumChunk chunk = sum_chunk<P::precision>();
   using Executor = MmaBlock<P, chunk.length / 16>;
-  static constexpr int tokens = chunk.length, dim = D, values = chunk.values, stages = 2;
+  using Pass = MmaBlock<P, chunk.length / 16, chunk.length / 32>;
+  static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = chunk.length / 2,
+                       stages = 2;
 };
 
 }  // namespace assay::tile

@@ -28,10 +28,5 @@ struct DeltaTiles {
   static constexpr int tokens = chunk.length, dim = D, values = D, pass_values = chunk.pass_values,
                        gradient_values = chunk.gradient_values, stages = 2;
 };
-/// In one part: scratch memory of two has no room for the rows of a wide state.
-template <class P, int D>
-struct WideGatedTiles : WideTiles<P, D> {
-  using Chunks = typename WideTiles<P, D>::Executor;
-};
 
 }  // namespace assay::tile

@@ -8,19 +8,17 @@ namespace assay::tile {
 
 inline constexpr int widest_device_keys = 256;
 
-/// `Tokens` of a chunk, 16 to a warp, and the value columns of a block.
-template <class P, int Tokens, int Values>
+/// `Values`: the value columns of a block.
+template <class P, int Values>
 struct WideDeviceTiles {
-  using Executor = WideBlock<P, Tokens / 16>;
+  static constexpr int tokens = 32, dim = widest_device_keys, values = Values, read_values = values,
+                       gradient_values = values, pass_values = 16, channels = 32, stages = 2;
+  using Executor = WideBlock<P, tokens / 16>;
   using Pass = Executor;
-  using Chunks = WideBlock<P, Tokens / 16, 2>;
-  static constexpr int tokens = Tokens, dim = widest_device_keys, values = Values, read_values = Values,
-                       gradient_values = Values, pass_values = 16, stages = 2;
+  using Chunks = WideBlock<P, tokens / 16, 2>;
 };
 template <class P, int D>
-using WideTiles = WideDeviceTiles<P, 32, 32>;
-template <class P, int D>
-using WideChannelTiles = WideDeviceTiles<P, 16, 32>;
+using WideTiles = WideDeviceTiles<P, 32>;
 
 /// run_plan in that instance.
 template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan>

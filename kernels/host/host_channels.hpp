@@ -12,28 +12,33 @@ template <class T>
 class HostChannels : public HostDecays<T> {
  public:
   using Base = HostDecays<T>;
-  using Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::row_of, Base::updates,
-      Base::writes;
-  using typename Base::In;
+  using Base::Base, Base::format_of, Base::reads, Base::round, Base::round_as, Base::row_of, Base::writes;
+  using typename Base::RowOut;
   template <Size R>
   using Row = HostRow<T, R>;
   template <Size C>
   using Col = HostCol<T, C>;
 
+  /// Of row i, row i XOR h; `tile` is where devices exchange them.
+  template <class Tl, Size R, Size C>
+  HostAcc<T, R, C> across(Tl&, const HostAcc<T, R, C>& x, int h) {
+    HostAcc<T, R, C> y = x;
+    const int width = C;
+    for (int r = 0; r < R; ++r) std::copy_n(&x.v[idx((r ^ h) * width)], width, &y.v[idx(r * width)]);
+    return y;
+  }
+  /// Row r of a tile, as numbers from row0 on.
+  template <class St, class Tl>
+  void store_line(St, const RowOut& g, int head, int row0, Tl& t, int r) {
+    reads(t);
+    std::vector<T> x(row_of(t, r), row_of(t, r) + Tl::cols);
+    round(St::name(), x.data(), x.size());
+    for (int c = 0; c < Tl::cols && row0 + c < g.rows; ++c) g.p[at(head, g.rows, row0 + c)] = x[idx(c)];
+  }
+
   // ---- decays with a column per key channel, as a shared tile of the factors alpha: running products along every
   // column. Rows and columns beyond the end act as alpha = 1.
 
-  template <class St, class Tl>
-  void channel_decays(St, Tl& alpha, const In& g, int head, int row0) {
-    writes(alpha);
-    const int height = Tl::rows, width = Tl::cols;
-    for (int r = 0; r < height; ++r)
-      for (int c = 0; c < width; ++c)
-        alpha.v[idx(r * width + c)] = row0 + r < g.rows && c < g.cols
-                                          ? exponential(g.p[at(head, g.rows, row0 + r) * idx(g.cols) + idx(c)])
-                                          : T(1);
-    round(St::name(), alpha.v.data(), alpha.v.size());
-  }
   /// d(i) = prod_{l <= i - lag} alpha_l.
   template <class St, class Dst, class Src>
   void channel_prefix(St, Dst& d, Src& alpha, int lag = 0) {
@@ -97,83 +102,17 @@ class HostChannels : public HostDecays<T> {
     }
     round(Dst::site, d.v.data(), d.v.size());
   }
-
-  // ---- and their adjoints, term by term as above.
-
-  /// dg(r) = sum_{i >= r} from(i) + sum_{j < r} before(j): terms of rows of a prefix and of a suffix.
-  template <class St, class Dst, class Src>
-  void channel_gates(St, Dst& dg, Src& from, Src& before) {
-    const int N = Dst::rows, D = Dst::cols;
-    reads(from, before), writes(dg);
-    dg.v = from.v;
-    for (int r = N - 2; r >= 0; --r) {
-      add(row_of(dg, r), row_of(dg, r + 1), D);
-      round(St::name(), row_of(dg, r), D);
-    }
-    std::vector<T> sum(idx(D), T(0));
-    for (int r = 1; r < N; ++r) {
-      add(sum.data(), row_of(before, r - 1), D);
-      round(St::name(), sum.data(), D);
-      add(row_of(dg, r), sum.data(), D);
-      round(St::name(), row_of(dg, r), D);
-    }
-  }
-  /// With the cotangent of channel_scores, lower triangular, adds what is theirs to dX(i), dK(j) and dg(r):
-  ///   sum_j dA_ij k_j prod alpha,   sum_i dA_ij x_i prod alpha,   sum_{j < r <= i} dA_ij x_i k_j prod alpha
-  template <class Sum, class St, class Ct, class X, class K, class Src, class Dx, class Dk, class Dg>
-  void channel_adjoint(Sum, St, Ct& dA, X& x, K& k, Src& alpha, Dx& dx, Dk& dk, Dg& dg) {
-    const int N = Ct::rows, D = K::cols;
-    const std::string_view sum = Sum::name(), st = St::name();
-    const Format f = format_of(sum), g = format_of(st);
-    reads(dA, x, k, alpha);
-    updates(dx, dg);
-    if (static_cast<const void*>(&dk) != static_cast<const void*>(&dx)) updates(dk);
-    std::vector<T> reached(idx(N) * idx(D)), y(idx(D));  // reached: of row i, the sum over j < r
-    const auto multiply_rounded = [&](T* p, const T* q) { multiply(p, q, D), round_as(st, g, p, D); };
-    const auto add_rounded = [&](T* p, T scale, const T* q) {
-      for (int c = 0; c < D; ++c) p[c] += scale * q[c];
-      round_as(sum, f, p, D);
-    };
-    for (int i = 0; i < N; ++i) {
-      std::fill(y.begin(), y.end(), T(0));
-      for (int j = 0; j <= i; ++j) {
-        std::copy(y.begin(), y.end(), &reached[idx(j * D)]);
-        multiply_rounded(y.data(), row_of(alpha, j));
-        add_rounded(y.data(), dA.v[idx(i * N + j)], row_of(k, j));
-      }
-      add_rounded(row_of(dx, i), 1, y.data());
-      std::copy_n(row_of(x, i), D, y.data());
-      for (int r = i; r > 0; --r) {
-        multiply_rounded(y.data(), row_of(alpha, r));
-        T* gates = row_of(dg, r);
-        const T* before = &reached[idx(r * D)];
-        for (int c = 0; c < D; ++c) gates[c] += before[c] * y[idx(c)];
-        round_as(sum, f, gates, idx(D));
-      }
-    }
-    for (int j = 0; j < N; ++j) {
-      std::fill(y.begin(), y.end(), T(0));
-      for (int i = N - 1; i >= j; --i) {
-        if (i < N - 1) multiply_rounded(y.data(), row_of(alpha, i + 1));
-        add_rounded(y.data(), dA.v[idx(i * N + j)], row_of(x, i));
-      }
-      add_rounded(row_of(dk, j), 1, y.data());
-    }
-  }
   template <Size R>
   Col<R> column_of(const Row<R>& x) {
     return {x.v};
   }
 
  protected:
-  using Base::at, Base::exponential;
+  using Base::at;
 
  private:
   static void multiply(T* x, const T* y, int n) {
     for (int i = 0; i < n; ++i) x[i] *= y[i];
-  }
-  static void add(T* x, const T* y, int n) {
-    for (int i = 0; i < n; ++i) x[i] += y[i];
   }
 };
 

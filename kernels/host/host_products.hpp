@@ -1,5 +1,6 @@
 #pragma once
 // The products of HostBlock, rounded as often as a tensor core's, and the triangular inverse.
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -64,6 +65,37 @@ class HostProducts : public HostRegisters<T> {
     product(c, A::rows, transpose(a.v, A::rows, A::cols).data(), b.v.data(), common_format(a, b));
   }
 
+  // Of the pairs of a level alone: for each half of rows, a product of blocks.
+  template <class Cc, class A, class Bt>
+  void mma_abt(Level level, Cc& c, A& a, Bt& b) {
+    touch(a), touch(b);
+    const int D = A::cols, N = Cc::cols;
+    each_half(level, N, [&](int i0, int j0, int n) {
+      const std::vector<T> columns = transpose({b.v.begin() + j0 * D, b.v.begin() + (j0 + n) * D}, n, D);
+      std::vector<T> sums = block(c.v, N, i0, j0, n);
+      product_of(sums.data(), c.site, c.format, {n, D, n}, &a.v[idx(i0 * D)], columns.data(), common_format(a, b));
+      for (int r = 0; r < n; ++r) std::copy_n(&sums[idx(r * n)], n, &c.v[idx((i0 + r) * N + j0)]);
+    });
+  }
+  template <class Cc, class A, class Bt>
+  void mma(Level level, Cc& c, A& a, Bt& b) {
+    touch(a), touch(b);
+    const int N = Cc::cols;
+    each_half(level, A::cols, [&](int i0, int j0, int n) {
+      product_of(&c.v[idx(i0 * N)], c.site, c.format, {n, n, N}, block(a.v, A::cols, i0, j0, n).data(),
+                 &b.v[idx(j0 * N)], common_format(a, b));
+    });
+  }
+  template <class Cc, class A, class Bt>
+  void mma_atb(Level level, Cc& c, A& a, Bt& b) {
+    touch(a), touch(b);
+    const int N = Cc::cols;
+    each_half(level, A::cols, [&](int i0, int j0, int n) {
+      product_of(&c.v[idx(j0 * N)], c.site, c.format, {n, n, N}, transpose(block(a.v, A::cols, i0, j0, n), n, n).data(),
+                 &b.v[idx(i0 * N)], common_format(a, b));
+    });
+  }
+
   // Asynchronous products: the accumulator is poisoned until awaited.
   template <class St, class A, class Bt>
   auto abt_async(St st, A& a, Bt& bt) {
@@ -121,6 +153,16 @@ class HostProducts : public HostRegisters<T> {
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < cols; ++c) t[idx(c * rows + r)] = a[idx(r * cols + c)];
     return t;
+  }
+  /// f(first row i, first row j, n) for every n by n pairs of a level in N rows.
+  template <class F>
+  static void each_half(Level level, int N, F f) {
+    for (int j0 = 0; j0 < N; j0 += imax(1, 2 * level.h)) f(j0 + level.h, j0, imax(1, level.h));
+  }
+  static std::vector<T> block(const std::vector<T>& a, int cols, int row0, int col0, int n) {
+    std::vector<T> x(idx(n * n));
+    for (int r = 0; r < n; ++r) std::copy_n(&a[idx((row0 + r) * cols + col0)], n, &x[idx(r * n)]);
+    return x;
   }
   template <class X>
   Format format_of_factor(const X& x) const {

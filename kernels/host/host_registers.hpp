@@ -109,6 +109,13 @@ struct HostAcc {
       for (int c = 0; c < width; ++c, ++x)
         if (!keep(r, c)) *x = fill;
   }
+  template <class P>
+  void mask(P keep, const HostAcc& fill) {
+    const int height = R, width = C;
+    for (int r = 0; r < height; ++r)
+      for (int c = 0; c < width; ++c)
+        if (!keep(r, c)) v[idx(r * width + c)] = fill.at(r, c);
+  }
   template <class St, class F, class X, class... Rw>
   void zip(St, F f, X& x, const Rw&... rw) {  // x: an accumulator or a shared tile of the same shape
     static_assert(same_size(X::rows, R) && same_size(X::cols, C));

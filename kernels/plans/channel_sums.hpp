@@ -8,11 +8,11 @@ namespace assay::tile {
 
 /// The inputs and results of a forward pass, and the results of a backward one if gradients are wanted. `Tiles`: tokens
 /// of a chunk, the compiled key dimension, the value columns of a block, in a pass over the states, in outputs and in
-/// other work for all chunks at once, the key channels of one in gradients if these are not all, the stages of a pass,
-/// and their executor. Launches 1 and 4, the passes, are the room's own.
+/// other work for all chunks at once, the key channels that scores take at a time if these are not all, the stages of a
+/// pass, and who runs them. Launches 1 and 4, the passes, are the room's own.
 template <class Tiles, class Device, bool Errors>
 struct ChannelPlan {
-  using B = typename Tiles::Executor;
+  using B = typename Tiles::Chunks;
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, read_DV = Tiles::read_values,
                         pass_DV = Tiles::pass_values;
@@ -28,7 +28,7 @@ struct ChannelPlan {
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
-  Values aq, ak, zk, scores, a, z, totals;
+  Values aq, ak, zk, scores_of_chunks, totals;
   Values o, final_state, states, updates;
   Values du, adjoints, dinitial_state, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts, ends, dbeta_parts;
   Values dq_of_heads, dk_of_heads, dq, dk, dv, dlog_decay;
@@ -54,15 +54,13 @@ struct ChannelPlan {
         aq(on.template result<"aQc">(heads, len, K)),
         ak(on.template result<"zKc">(Errors ? heads : 0, len, K)),
         zk(on.template result<"zKc">(heads, len, K)),
-        scores(on.template result<"Pc">(heads, chunks * C, C)),
-        a(on.template result<"decay">(heads, kept, K)),
-        z(on.template result<"decay">(heads, kept, K)),
+        scores_of_chunks(on.template result<"Pc">(heads, chunks * C, C)),
         totals(on.template result<"decay">(heads, chunks * D, 1)),
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"end">(heads, K, V)),
         states(on.template result<"Sc">(heads, chunks * D, V)),
-        updates(on.template result<"W">(heads, chunks * D, V)),
-        du(on.template result<"dU">(heads, kept, V)),
+        updates(on.template result<"dGc">(heads, Errors && parts > 0 ? chunks * D : 0, V)),
+        du(on.template result<"dU">(heads, Errors ? kept : 0, V)),
         adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
         dinitial_state(on.template result<"end">(heads, K, V)),
         dq_parts(on.template result<"part">(parts, len, K)),
@@ -79,55 +77,38 @@ struct ChannelPlan {
         dv(on.template result<"out">(heads, len, V)),
         dlog_decay(on.template result<"dlog_decay">(heads, len, K)) {}
 
-  /// What depends on no values.
-  void decay() {
-    device.template launch<ChannelDecays<B, C, D, Errors>, B>(
+  /// What depends on no values; with errors, L and the inverse of the system, by the write strengths.
+  void scores(const Values& beta, Values& read, Values& inverse) {
+    device.template launch<ChannelScores<B, C, D, DC, Errors>, B, 2>(
         8, heads, chunks,
-        {x.q.in(), x.k.in(), log_decay.in(), aq.out(), ak.out(), zk.out(), scores.out(), a.out(), z.out(),
-         totals.row_out(), len, group, shared, kept > 0});
+        {x.q.in(), x.k.in(), log_decay.in(), beta.row_in(), aq.out(), ak.out(), zk.out(), scores_of_chunks.out(),
+         read.out(), inverse.out(), totals.row_out(), len, group, shared});
   }
   /// o, when the states and what is written are known.
   void read(const Values& u) {
     const int columns = ceil_div(V, read_DV);
     device.template launch<ChannelOutputs<B, C, D, read_DV>, B>(
-        2, heads, chunks * columns, {aq.in(), scores.in(), u.in(), states.in(), scale.row_in(), o.out(), columns});
+        2, heads, chunks * columns,
+        {aq.in(), scores_of_chunks.in(), u.in(), states.in(), scale.row_in(), o.out(), columns});
   }
-  /// Computes the cotangents of the states and of the written rows from those of o.
+  /// With errors, the cotangents of the states and of the written rows from those of o.
   void read_backward() {
     device.template launch<ChannelReads<B, C, D, DV>, B>(
         3, heads, of_chunks,
-        {aq.in(), scores.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
+        {aq.in(), scores_of_chunks.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
-  /// Gradients, when the adjoints are known too; with errors, these, L and the write strengths.
+  /// Gradients, when the adjoints are known too; `read`: L with errors, else P; with errors, these and the write
+  /// strengths.
   void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
-    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(5, heads, of_chunks,
-                                                                     {(Errors ? ak : zk).in(),
-                                                                      a.in(),
-                                                                      z.in(),
-                                                                      u.in(),
-                                                                      states.in(),
-                                                                      adjoints.in(),
-                                                                      cotangents.o.in(),
-                                                                      scale.row_in(),
-                                                                      du.in(),
-                                                                      x.v.in(),
-                                                                      errors.in(),
-                                                                      read.in(),
-                                                                      beta.row_in(),
-                                                                      dq_parts.out(),
-                                                                      dk_parts.out(),
-                                                                      dx_parts.out(),
-                                                                      dp_parts.out(),
-                                                                      dl_parts.out(),
-                                                                      dv.out(),
-                                                                      ends.row_out(),
-                                                                      dbeta_parts.row_out(),
-                                                                      blocks});
-    const int columns = ceil_div(K, DC);
-    device.template launch<ChannelScoreGradients<B, C, DC, Errors>, B>(
-        6, heads, chunks * columns,
+    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(
+        5, heads, of_chunks,
+        {(Errors ? ak : zk).in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), scale.row_in(), x.v.in(),
+         errors.in(), read.in(), beta.row_in(), dq_parts.out(), dk_parts.out(), dx_parts.out(), dp_parts.out(),
+         dl_parts.out(), dv.out(), ends.row_out(), dbeta_parts.row_out(), blocks});
+    device.template launch<ChannelScoreGradients<B, C, D, DC, Errors>, B, 2>(
+        6, heads, chunks,
         {x.q.in(), x.k.in(), log_decay.in(), dq_parts.in(), dk_parts.in(), dx_parts.in(), dp_parts.in(), dl_parts.in(),
-         ends.row_in(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group, blocks, columns, D});
+         ends.row_in(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group, blocks});
     device.template sum<"part", "out">(7, dq_of_heads, 1, dq);
     device.template sum<"part", "out">(7, dk_of_heads, 1, dk);
   }

@@ -75,14 +75,15 @@ struct SumGradients {
 template <class Tiles, bool Decays, bool Divided, class Device>
 struct SumsPlan {
   using B = typename Tiles::Executor;
+  using Pass = typename Tiles::Pass;
   using Values = typename Device::Values;
-  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
   const Device device;
   const int heads, shared, group, len, columns, chunks, blocks, of_chunks;
   const Values &q, &k, &v, &decay, &scale, &initial_state;  ///< decays have no rows if there are none
   const bool logs;                                          ///< `decay` holds logs
-  Values o, final_state, states, adjoints, updates, totals, dv, dinitial_state;
+  Values o, final_state, states, adjoints, up_to, after, totals, dv, dinitial_state;  ///< the 5th to 7th: of decays
 
   SumsPlan(const Device& on, const RecurrenceShape& s, const Values& queries, const Values& keys, const Values& values,
            int value_columns, const Values& decays, bool as_logs, const Values& scales, const Values& initial,
@@ -107,8 +108,9 @@ struct SumsPlan {
         final_state(on.template result<"end">(heads, s.key_dim, columns)),
         states(on.template result<"Sc">(heads, chunks * D, columns)),
         adjoints(on.template result<"Sc">(heads, with_gradients ? chunks * D : 0, columns)),
-        updates(on.template result<"W">(heads, chunks * D, columns)),
-        totals(on.template result<"scale">(heads, Decays ? chunks * D : 0, 1)),  // gates, like the scale
+        up_to(of_decays(on, len)),
+        after(of_decays(on, len)),
+        totals(of_decays(on, chunks * D)),
         dv(on.template result<"out">(heads, with_gradients ? len : 0, columns)),
         dinitial_state(on.template result<"end">(heads, with_gradients ? s.key_dim : 0, columns)) {}
 
@@ -120,28 +122,34 @@ struct SumsPlan {
  private:
   static Values written(const Device& on, int heads, int rows, int columns) {
     if constexpr (Divided)
-      return on.template result<"W">(heads, rows, columns);
+      return on.template result<"sums">(heads, rows, columns);
     else
       return on.template result<"out">(heads, rows, columns);
+  }
+  /// Gates, like the scale: rooms without decays have none of their own.
+  Values of_decays(const Device& on, int rows) const {
+    return on.template result<"scale">(heads, Decays ? rows : 0, 1);
   }
   /// The states before all chunks, or the cotangents of those after them, and the last.
   template <bool Backward>
   void pass(const Values& left, const Values& right, const Values& start, Values& all, Values& end) {
-    device.template launch<ChunkUpdates<B, C, D, DV, Decays, Backward>, B>(
-        Backward ? 3 : 0, heads, of_chunks,
-        {left.in(), right.in(), decay.row_in(logs), scale.row_in(), updates.out(), totals.row_out(), len, group, shared,
-         blocks});
-    device.template launch<StatePass<B, C, D, DV, stages, Decays, Backward>, B>(
-        Backward ? 4 : 1, heads, blocks, {start.in(), updates.in(), totals.row_in(), all.out(), end.out(), len});
+    device.template launch<StatePass<Pass, C, D, pass_DV, stages, Decays, false, Backward>, Pass, 2>(
+        Backward ? 4 : 1, heads, ceil_div(columns, pass_DV),
+        {left.in(), right.in(), start.in(), (Backward ? up_to : after).row_in(), scale.row_in(), totals.row_in(),
+         all.out(), end.out(), len, group, shared});
   }
 };
 
 template <class Tiles, bool Decays, bool Divided, class Device>
 void SumsPlan<Tiles, Decays, Divided, Device>::forward() {
+  if constexpr (Decays)
+    device.template launch<ChunkDecays<B, C, D>, B>(
+        0, heads, chunks, {decay.row_in(logs), up_to.row_out(), after.row_out(), totals.row_out(), len});
   pass<false>(k, v, initial_state, states, final_state);
   device.template launch<ChunkOutputs<B, C, D, DV, Decays, Divided>, B>(
       2, heads, of_chunks,
-      {q.in(), k.in(), v.in(), states.in(), decay.row_in(logs), scale.row_in(), o.out(), group, shared, blocks});
+      {q.in(), k.in(), v.in(), states.in(), decay.row_in(logs), up_to.row_in(), scale.row_in(), o.out(), group, shared,
+       blocks});
 }
 
 template <class Tiles, bool Decays, bool Divided, class Device>
@@ -150,8 +158,9 @@ void SumsPlan<Tiles, Decays, Divided, Device>::backward(const Values& o_cotangen
   pass<true>(q, o_cotangent, final_cotangent, adjoints, dinitial_state);
   device.template launch<ChunkGradients<B, C, D, DV, Decays>, B>(
       5, heads, of_chunks,
-      {q.in(), k.in(), v.in(), states.in(), adjoints.in(), o_cotangent.in(), decay.row_in(logs), scale.row_in(),
-       d.dq_parts.out(), d.dk_parts.out(), dv.out(), d.dlog_decay_parts.row_out(), group, blocks, d.parts, first});
+      {q.in(), k.in(), v.in(), states.in(), adjoints.in(), o_cotangent.in(), decay.row_in(logs), up_to.row_in(),
+       after.row_in(), scale.row_in(), d.dq_parts.out(), d.dk_parts.out(), dv.out(), d.dlog_decay_parts.row_out(),
+       group, blocks, d.parts, first});
 }
 
 /// The answer of a room under decays; log_decay(the gradients of the logs by token) is that of its gate.

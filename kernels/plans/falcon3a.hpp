@@ -25,7 +25,7 @@ struct WindowPlan {
   const std::vector<double> pair_x, pair_v;
   const Values x, v, q, beta, alpha, initial_state;
   const typename Device::Real eps;
-  Values weight, gamma, den, sizes, updates, totals, states;
+  Values weight, gamma, den, sizes, updates, up_to, after, totals, states;  ///< the 6th to 8th: products of decays
 
   WindowPlan(const Device& on, const RecurrenceShape& s, const Problem& what)
       : device(on),
@@ -58,6 +58,8 @@ struct WindowPlan {
         den(on.template result<"den">(heads, len, 1)),
         sizes(on.template result<"energy">(heads, len, 1)),
         updates(on.template result<"W">(heads, chunks * D, V)),
+        up_to(on.template result<"decay">(heads, len, 1)),
+        after(on.template result<"decay">(heads, len, 1)),
         totals(on.template result<"decay">(heads, chunks * D, 1)),
         states(on.template result<"Sc">(heads, chunks * D, V)) {}
 
@@ -70,9 +72,10 @@ struct WindowPlan {
            eps, windows, len});
       device.template launch<WindowUpdates<B, C, D, DV, stages>, B>(
           1, heads, of_chunks,
-          {x.in(), v.in(), weight.row_in(), gamma.row_in(false), updates.out(), totals.row_out(), windows, len,
-           blocks});
-      device.template launch<StatePass<B, C, D, DV, stages, true, false>, B>(
+          {x.in(), v.in(), weight.row_in(), gamma.row_in(false), updates.out(), windows, len, blocks});
+      device.template launch<ChunkDecays<B, C, D>, B>(
+          10, heads, chunks, {gamma.row_in(false), up_to.row_out(), after.row_out(), totals.row_out(), len});
+      device.template launch<WindowPass<B, C, D, DV, stages>, B>(
           2, heads, blocks, {initial_state.in(), updates.in(), totals.row_in(), states.out(), final_state.out(), len});
       device.template launch<WindowOutputs<B, C, D, DV, stages>, B>(
           3, heads, of_chunks,
@@ -169,13 +172,10 @@ struct WindowGradientPlan {
 
   /// The cotangents of the states after all chunks.
   void of_states() {
-    device.template launch<ChunkUpdates<B, C, D, DV, true, true>, B>(
-        4, heads, of.of_chunks,
-        {of.q.in(), o_cotangent.in(), of.gamma.row_in(false), ones.row_in(), of.updates.out(), of.totals.row_out(), len,
-         of.group, shared, blocks});
-    device.template launch<StatePass<B, C, D, DV, stages, true, true>, B>(
+    device.template launch<StatePass<B, C, D, DV, stages, true, false, true>, B>(
         5, heads, blocks,
-        {final_cotangent.in(), of.updates.in(), of.totals.row_in(), adjoints.out(), dinitial_state.out(), len});
+        {of.q.in(), o_cotangent.in(), final_cotangent.in(), of.up_to.row_in(), ones.row_in(), of.totals.row_in(),
+         adjoints.out(), dinitial_state.out(), len, of.group, shared});
   }
   void of_gains() {
     device.template launch<WindowRowGradients<B, C, D, DV, stages>, B>(

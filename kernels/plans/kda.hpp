@@ -7,21 +7,18 @@ namespace assay::tile {
 
 template <class Tiles, class Device>
 Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
-  using B = typename Tiles::Executor;
+  using Pass = typename Tiles::Pass;
   constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values;
   constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim;
   ChannelPlan<Tiles, Device, true> sums(device, shape, problem);
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
-  auto read = device.template result<"KK">(heads, sums.chunks * C, C),
+  auto read = device.template result<"Lc">(heads, sums.chunks * C, C),
        inverse = device.template result<"Tc">(heads, sums.chunks * C, C);
   auto u = device.template result<"U">(heads, len, V);
   device.forward([&] {
-    sums.decay();
-    device.template launch<ChannelSystem<B, C, D>, B>(
-        0, heads, sums.chunks,
-        {sums.x.k.in(), sums.log_decay.in(), beta.row_in(), read.out(), inverse.out(), shape.group});
-    device.template launch<DeltaPass<B, C, D, pass_DV, stages>, B>(
+    sums.scores(beta, read, inverse);
+    device.template launch<DeltaPass<Pass, C, D, pass_DV, stages>, Pass>(
         1, heads, sums.of_values,
         {sums.ak.in(), sums.zk.in(), sums.x.v.in(), inverse.in(), sums.x.initial_state.in(), beta.row_in(),
          sums.totals.row_in(), u.out(), sums.states.out(), sums.final_state.out(), len});
@@ -32,7 +29,7 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   auto errors = device.template result<"E">(heads, len, V), dbeta = device.template result<"dbeta">(heads, len, 1);
   device.backward([&] {
     sums.read_backward();
-    device.template launch<DeltaAdjointPass<B, C, D, pass_DV, stages>, B>(
+    device.template launch<DeltaAdjointPass<Pass, C, D, pass_DV, stages>, Pass>(
         4, heads, sums.of_values,
         {sums.ak.in(), sums.zk.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
          beta.row_in(), sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len});

@@ -1,10 +1,12 @@
 #pragma once
 // Values summed under their keys with one decay per token and key channel, and read by the query (delta-family.md 3.3):
 // the tile programs of gated linear attention and, around its triangular system, of Kimi Delta Attention. A ratio of
-// decays is a number for every channel, so that scores are no matrix product of queries and keys; they are summed
-// channel by channel, every ratio a running product, and alpha = 0 is an ordinary gate:
+// decays is a number for every channel:
 //   P_ij = sum_d q_id k_jd prod_{j < l <= i} alpha_ld (j <= i),   L_ij = sum_d k_id k_jd prod_{j < l <= i} alpha_ld
 //   (j < i), a_id = prod_{l <= i} alpha_ld,   z_jd = prod_{l > j} alpha_ld,   a_Cd = prod_l alpha_ld
+// No ratio is a quotient, so alpha = 0 is an ordinary gate. Halves of halves of a chunk make scores products of
+// matrices: where j is in the first half of 2h tokens and i in the second (Level h), the ratio is the product up to i
+// within its half times the product after j within its own. Products of halves of 2h tokens come from those of h.
 // Chunks of C tokens, all at once but for one pass over the states. With U the values that are written, s a scale per
 // token, and the state S before a chunk
 //   W = (z o K)^T U,   S <- a_C S + W,   O = s o ((a o Q) S + P U)
@@ -18,9 +20,9 @@
 // and each term is a term of the gradient of the log of every gate in its product:
 //   dlog_decay_r = the terms of dP and dL with j < r <= i + sum_{i >= r} q_i (a o Y S^T)_i + k_i (a o F S^T)_i
 //                + sum_{j < r} k_j (z o U G^T)_j + a_C <S, G>
-// What depends on no values is made once a chunk, in memory: a block that holds a tile of decays leaves room for few
-// others, and chains along a chunk wait for each other. Blocks are pairs of a chunk and DV columns of the values, in
-// this order. States lie in memory as operands: DK rows for each chunk.
+// which go down from a chunk to its tokens as products came up. What depends on no values is made once a chunk, in
+// memory. Blocks are chunks, or pairs of a chunk and DV columns of the values, in this order. States lie in memory as
+// operands: DK rows for each chunk.
 #include <type_traits>
 
 #include "kernels/core/functions.hpp"
@@ -28,85 +30,148 @@
 
 namespace assay::tile {
 
-/// What the other programs need of a chunk whatever its values: a and z, the queries and keys under them, the scores P,
-/// a_C. Blocks are chunks. `Errors`: keys read the state, too.
-template <ExecutorTypes B, Size C, Size DK, bool Errors>
-struct ChannelDecays {
+/// Whether row i is in the second half of 2h rows.
+template <bool Second>
+struct OfHalf {
+  int h;
+  TILE_FN constexpr bool operator()(int i, int) const { return ((i & h) != 0) == Second; }
+};
+
+/// Of every row in its half of 2h rows, h = 1 at first: the products of alpha up to it, after it, and of all. Rows and
+/// columns beyond the end have alpha = 1.
+template <class Acc>
+struct HalfDecays {
+  Acc up_to, after, all;
+
+  /// Those of twice as many rows. Returns what comes before each row there: the others' product in second halves, 1 in
+  /// first ones.
+  template <class Ex, class Tile>
+  TILE_FN Acc join(Ex& b, Tile& exchange, int h) {
+    const auto of_others = b.across(exchange, all, h);
+    auto before = of_others, behind = of_others;
+    before.mask(OfHalf<true>{h}, 1), behind.mask(OfHalf<false>{h}, 1);
+    up_to.zip("decay"_s, times, before);
+    after.zip("decay"_s, times, behind);
+    all.zip("decay"_s, times, of_others);
+    return before;
+  }
+};
+/// The first where rows are in second halves, else the second.
+template <class Acc>
+TILE_FN Acc by_half(Acc second, const Acc& first, int h) {
+  second.mask(OfHalf<true>{h}, first);
+  return second;
+}
+/// Of the logs of alpha.
+template <class Acc>
+TILE_FN auto half_decays(Acc alpha) {
+  alpha.map("alpha"_s, [](auto x) { return ex2(x * decltype(x)(0x1.71547652b82fep+0)); });
+  auto ones = alpha;
+  ones.map("alpha"_s, [](auto x) { return x * 0 + 1; });
+  return HalfDecays<Acc>{alpha, ones, alpha};
+}
+
+/// The rows of a chunk in some channels.
+template <class Acc>
+struct HalfInputs {
+  Acc log_decay, q, k;
+};
+template <class Ex, class Sh, class Args, class Place>
+TILE_FN auto half_inputs(Ex& b, Sh shape, const Args& a, const Place& at) {
+  auto log_decay = b.load_acc("alpha"_s, shape, a.log_decay, at.head, at.row0, at.c0);
+  return HalfInputs<decltype(log_decay)>{log_decay, b.load_acc("Q"_s, shape, a.q, at.shared, at.row0, at.c0),
+                                         b.load_acc("K"_s, shape, a.k, at.shared, at.row0, at.c0)};
+}
+/// Operands of every level: the queries under their decays, where rows are in second halves; the keys under theirs, as
+/// they are read there and written in first halves; those without decays, for level 0. What the states are read and
+/// written with is stored, and the decays of the chunk.
+template <bool Errors, class Ex, class Inputs, class Smem, class Args, class Place>
+TILE_FN void half_products(Ex& b, const Inputs& x, Smem& s, const Args& a, const Place& at) {
+  auto decays = half_decays(x.log_decay);
+  auto of_queries = b.planted("decay_index_of_scores"_s, decays.up_to, decays.after);
+  auto of_keys = b.planted("decay_index_of_errors"_s, decays.up_to, decays.after);
+  const auto product = [&](auto y, const auto& of) {
+    y.zip("X"_s, times, of);
+    return y;
+  };
+  b.put(s.queries[0], x.q), b.put(s.keys[0], x.k);
+  const int C = s.decays.rows;
+  for (int h = 1, level = 1; h < C; h *= 2, ++level) {
+    b.put(s.queries[level], product(x.q, of_queries));
+    b.put(s.keys[level], product(x.k, by_half(of_keys, decays.after, h)));
+    const auto before = decays.join(b, s.decays, h);
+    of_queries.zip("decay"_s, times, before);
+    of_keys.zip("decay"_s, times, before);
+  }
+  b.store("aQc"_s, a.aq, at.head, at.row0, product(x.q, of_queries), at.c0);
+  if constexpr (Errors) b.store("Xc"_s, a.ak, at.head, at.row0, product(x.k, of_keys), at.c0);
+  b.store("zKc"_s, a.zk, at.head, at.row0, product(x.k, decays.after), at.c0);
+  b.put(s.decays, decays.up_to);
+  b.sync();
+  const int n = imin(C, a.len - at.row0), last = b.planted("tail_decay"_s, C - 1, n < C ? imax(0, n - 2) : C - 1);
+  b.store_line("decay"_s, a.totals, at.head, at.total, s.decays, last);
+}
+
+/// What the other programs need of a chunk whatever its values: the queries and keys under a and z, the scores P, a_C,
+/// made of DC channels at a time. `Errors`: keys read the state, too, and the system of the errors, beta o L, has an
+/// inverse. Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DC, bool Errors>
+struct ChannelScores {
   struct Args {
     typename B::In q, k, log_decay;
-    typename B::Out aq, ak, zk, scores, a, z;
-    typename B::RowOut totals;  // DK for each chunk
+    typename B::RowIn beta;
+    typename B::Out aq, ak, zk, scores, read, inverse;  // read: L
+    typename B::RowOut totals;                          // DK for each chunk
     int len, group, shared_heads;
-    bool backward;  // a and z are wanted
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
-    typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"alpha", C, DK> decays;  // a, then z
-    typename B::template Tile<"P", C, C> P;
+    typename B::template Tile<"Xl", C, DC> queries[7];  // of every level
+    typename B::template Tile<"Xl", C, DC> keys[7];
+    typename B::template Tile<"decay", C, DC> decays;
+    TileIf<Errors, typename B::template Tile<"A", C, C>> A;
+    TileIf<Errors, typename B::template Tile<"Tc", C, C>> T;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
-    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
-    b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.Q, a.q, shared, chunk * C);
-          b.load(s.K, a.k, shared, chunk * C);
-        },
-        [&](int, int) {
-          b.channel_decays("alpha"_s, s.alpha, a.log_decay, head, chunk * C);
-          b.sync();
-          b.channel_prefix("decay"_s, s.decays, s.alpha);
-          b.channel_scores("QK"_s, "decay"_s, s.P, s.Q, s.K, s.alpha, b.planted("decay_index_of_scores"_s, 0, 1));
-          const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
-          b.store_row("decay"_s, a.totals, head, chunk * DK, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, count));
-          b.sync();
-          auto P = in_registers(b, "QK"_s, s.P);
-          P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
-          b.store("Pc"_s, a.scores, head, chunk * C, P);
-          const auto under_decays = [&](auto site, auto& tile, const auto& to) {
-            auto x = in_registers(b, "X"_s, tile);
-            x.zip("X"_s, times, s.decays);
-            b.store(site, to, head, chunk * C, x);
-          };
-          under_decays("aQc"_s, s.Q, a.aq);
-          if constexpr (Errors) under_decays("Xc"_s, s.K, a.ak);
-          if (a.backward) b.store("decay"_s, a.a, head, chunk * C, in_registers(b, "decay"_s, s.decays));
-          b.sync();
-          b.channel_suffix("decay"_s, s.decays, s.alpha);
-          b.sync();
-          under_decays("zKc"_s, s.K, a.zk);
-          if (a.backward) b.store("decay"_s, a.z, head, chunk * C, in_registers(b, "decay"_s, s.decays));
-        });
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads), row0 = chunk * C;
+    auto P = b.acc("QK"_s, Shape<C, C>{}), L = b.acc("KK"_s, Shape<C, C>{});
+    const auto place = [&](int c0) { return Place{head, shared, row0, c0, chunk * DK + c0}; };
+    auto next = half_inputs(b, Shape<C, DC>{}, a, place(0));
+    for (int c0 = 0; c0 < DK; c0 += DC) {
+      half_products<Errors>(b, next, s, a, place(c0));
+      b.sync();
+      if (c0 + DC < DK) next = half_inputs(b, Shape<C, DC>{}, a, place(c0 + DC));
+      b.mma_abt(Level{0}, P, s.queries[0], s.keys[0]);
+      for (int h = 1, level = 1; h < C; h *= 2, ++level) {
+        b.mma_abt(Level{h}, P, s.queries[level], s.keys[level]);
+        if constexpr (Errors) b.mma_abt(Level{h}, L, s.keys[level], s.keys[level]);
+      }
+      b.sync();
+    }
+    P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
+    b.store("Pc"_s, a.scores, head, row0, P);
+    if constexpr (Errors) invert(b, s, a, head, row0, L);
   }
-};
 
-/// The sum that every chunk adds to the state.
-template <ExecutorTypes B, Size C, Size DK, Size DV>
-struct ChannelUpdates {
-  struct Args {
-    typename B::In zk, v;
-    typename B::Out updates;
-    int blocks;
-  };
-  struct Smem {
-    typename B::template Tile<"zKc", C, DK> zK;
-    typename B::template Tile<"V", C, DV> V;
+ private:
+  struct Place {
+    int head, shared, row0, c0, total;
   };
 
-  template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.zK, a.zk, head, chunk * C);
-          b.load(s.V, a.v, head, chunk * C, v0);
-        },
-        [&](int, int) { b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.zK, s.V), v0); });
+  template <class Ex, class Reads>
+  TILE_FN static void invert(Ex& b, Smem& s, const Args& a, int head, int row0, Reads& L) {
+    const auto times_beta = [&](auto x, auto row, auto column) {
+      return x * b.planted("beta_of_column"_s, row, column);
+    };
+    b.store("Lc"_s, a.read, head, row0, L);
+    const auto of_column = b.load_col("beta"_s, Shape<1, C>{}, a.beta, head, row0);
+    L.map("A"_s, times_beta, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0), of_column);
+    b.put(s.A, L);
+    b.sync();
+    b.unit_lower_inverse("T"_s, s.T, s.A);
+    b.sync();
+    b.store("Tc"_s, a.inverse, head, row0, in_registers(b, "KK"_s, s.T));
   }
 };
 
@@ -147,7 +212,7 @@ struct ChannelOutputs {
   }
 };
 
-/// Their adjoint: what they give the cotangent of the state and, within the chunk, the values.
+/// Their adjoint where errors are written: what they give the cotangent of the state and, within the chunk, the errors.
 template <ExecutorTypes B, Size C, Size DK, Size DV>
 struct ChannelReads {
   struct Args {
@@ -176,21 +241,21 @@ struct ChannelReads {
           Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           b.put(s.Y, Y);
           b.sync();
-          b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.aQ, s.Y), v0);
+          b.store("dGc"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.aQ, s.Y), v0);
           b.store("dU"_s, a.du, head, chunk * C, b.atb("dU"_s, s.P, s.Y), v0);
         });
   }
 };
 
-/// What goes through the states of the gradients of a chunk's tokens, and the cotangents of the scores: this block's
-/// part, the value columns v0.. of its head. `Errors`: what is written are errors, not the values themselves.
+/// What goes through the states of the gradients of a chunk's tokens, not under a and z yet, and the cotangents of the
+/// scores: this block's part, the value columns v0.. of its head. `Errors`: what is written are errors, not the values
+/// themselves.
 template <ExecutorTypes B, Size C, Size DK, Size DV, bool Errors>
 struct ChannelGradients {
   struct Args {
-    typename B::In keys, a, z, u, states, adjoints, o_cotangent;  // keys: z o K or, with errors, a o K
+    typename B::In keys, u, states, adjoints, o_cotangent;  // keys: z o K or, with errors, a o K
     typename B::RowIn scale;
-    typename B::In du;               // without errors: dU of the reads
-    typename B::In v, errors, read;  // with errors: V, E and L
+    typename B::In v, errors, scores;  // with errors: V, E and L; else of these P alone
     typename B::RowIn beta;
     typename B::Out dq, dk, dx, dp, dl, dv;  // dx: of keys that are read with
     typename B::RowOut ends, dbeta;          // ends: rowsum(S o G), DK for each chunk
@@ -203,6 +268,7 @@ struct ChannelGradients {
     typename B::template Tile<"Sc", DK, DV> G;
     typename B::template Tile<"Yc", C, DV> Y;
     TileIf<Errors, typename B::template Tile<"Fc", C, DV>> F;
+    std::conditional_t<Errors, typename B::template Tile<"Lc", C, C>, typename B::template Tile<"Pc", C, C>> scores;
   };
 
   template <class Ex>
@@ -216,13 +282,20 @@ struct ChannelGradients {
           b.load(s.U, a.u, head, at.row0, at.v0);
           b.load(s.S, a.states, head, chunk * DK, at.v0);
           b.load(s.G, a.adjoints, head, chunk * DK, at.v0);
+          b.load(s.scores, a.scores, head, at.row0);
         },
         [&](int, int) {
           put_cotangents(b, s, a, at);
           b.store_row("from"_s, a.ends, at.part, chunk * DK, b.dot("from"_s, s.S, s.G));
           store_scores(b, s, a, at);
-          by_reads(b, s, a, at);
-          by_writes(b, s, a, at);
+          b.store("part"_s, a.dq, at.part, at.row0, b.abt("dQ"_s, s.Y, s.S));
+          b.store("part"_s, a.dk, at.part, at.row0, b.abt("dK"_s, s.U, s.G));
+          if constexpr (Errors) {
+            b.store("part"_s, a.dx, at.part, at.row0, b.abt("dX"_s, s.F, s.S));
+            store_dbeta(b, s, a, at);
+          } else {
+            store_dv(b, s, a, at);
+          }
         });
   }
 
@@ -257,182 +330,187 @@ struct ChannelGradients {
       b.store("dL"_s, a.dl, at.part, at.row0, dL);
     }
   }
-  /// Of what reads the state before the chunk: queries and, with errors, keys.
-  template <class Ex>
-  TILE_FN static void by_reads(Ex& b, Smem& s, const Args& a, const Place& at) {
-    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
-    auto decays = b.load_acc("decay"_s, Shape<C, DK>{}, a.a, at.head, at.row0);
-    auto dQ = b.abt("dQ"_s, s.Y, s.S);
-    dQ.zip("dQ"_s, to_query, decays);
-    b.store("part"_s, a.dq, at.part, at.row0, dQ);
-    if constexpr (Errors) {
-      auto dX = b.abt("dX"_s, s.F, s.S);
-      dX.zip("dX"_s, times, decays);
-      b.store("part"_s, a.dx, at.part, at.row0, dX);
-      store_dbeta(b, s, a, at);
-    }
-  }
   template <class Ex>
   TILE_FN static void store_dbeta(Ex& b, Smem& s, const Args& a, const Place& at) {
     auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
     auto R = b.ab("R"_s, s.keys, s.S);
     R.zip("R"_s, taken_from, V);
-    auto L = b.load_acc("KK"_s, Shape<C, C>{}, a.read, at.head, at.row0);
-    L.mask(strictly_lower, 0);
-    auto LU = b.acc("LU"_s, Shape<C, DV>{});
-    b.mma(LU, b.cast("Lc"_s, L), s.U);
+    auto LU = b.ab("LU"_s, s.scores, s.U);
     R.zip("R"_s, minus, LU);
     if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, V);
     auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
     b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
   }
-  /// Of what is written to the state after it.
+  /// Of the values, where they are what is written.
   template <class Ex>
-  TILE_FN static void by_writes(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto decays = b.load_acc("decay"_s, Shape<C, DK>{}, a.z, at.head, at.row0);
-    auto dK = b.abt("dK"_s, s.U, s.G);
-    dK.zip("dK"_s, times, decays);
-    b.store("part"_s, a.dk, at.part, at.row0, dK);
-    if constexpr (!Errors) {
-      auto dV = b.ab("dV"_s, s.keys, s.G);
-      if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
-      auto dU = b.load_acc("dU"_s, Shape<C, DV>{}, a.du, at.head, at.row0, at.v0);
-      dV.zip("dV"_s, plus, dU);
-      b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
-    }
+  TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto dV = b.ab("dV"_s, s.keys, s.G);
+    if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
+    b.mma_atb(dV, s.scores, s.Y);
+    b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
   }
 };
 
-/// The gradients of a chunk's queries and keys in the channels c0.. of a head, and of its log decays: the sums of the
-/// parts through the states, and what goes through the scores.
-template <ExecutorTypes B, Size C, Size DK, bool Errors>
+/// The gradients of a chunk's queries, keys and log decays, of DC channels at a time: the sums of the parts through the
+/// states under their decays, and what goes through the scores. Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DC, bool Errors>
 struct ChannelScoreGradients {
   struct Args {
     typename B::In q, k, log_decay, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts;
     typename B::RowIn ends;
     typename B::Out dq, dk, dlog_decay;
-    int group, parts, columns, dim;  // parts of a head, blocks of channels of a chunk, rows of `ends` of one
+    int group, parts;  // of a head
   };
   struct Smem {
-    typename B::template Tile<"Q", C, DK> Q;
-    typename B::template Tile<"K", C, DK> K;
-    typename B::template Tile<"alpha", C, DK> alpha;
-    typename B::template Tile<"terms", C, DK> left;   // terms of rows of a, then dQ
-    typename B::template Tile<"terms", C, DK> right;  // terms of rows of z, then dK
-    typename B::template Tile<"terms", C, DK> dg;
-    typename B::template Tile<"P", C, C> dP;
-    TileIf<Errors, typename B::template Tile<"P", C, C>> dL;
+    typename B::template Tile<"Q", C, DC> Q[2];
+    typename B::template Tile<"K", C, DC> K[2];
+    typename B::template Tile<"Xl", C, DC> queries[2];  // of a level, and of the next
+    typename B::template Tile<"Xl", C, DC> keys[2];
+    typename B::template Tile<"decay", C, DC> decays[7];  // of every level; where rows meet
+    typename B::template Tile<"dPc", C, C> dP;
+    TileIf<Errors, typename B::template Tile<"dPc", C, C>> dL;
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const Place at{head, block / a.columns, block / a.columns * C, block % a.columns * DK};
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row0 = chunk * C;
+    b.put(s.dP, sum_of_parts(b, "dP"_s, Shape<C, C>{}, a, a.dp_parts, head, row0));
+    if constexpr (Errors) b.put(s.dL, sum_of_parts(b, "dL"_s, Shape<C, C>{}, a, a.dl_parts, head, row0));
     b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.Q, a.q, head / a.group, at.row0, at.c0);
-          b.load(s.K, a.k, head / a.group, at.row0, at.c0);
+        Shape<2>{}, DK / DC,
+        [&](int i, int st) {
+          b.load(s.Q[st], a.q, head / a.group, row0, i * DC);
+          b.load(s.K[st], a.k, head / a.group, row0, i * DC);
         },
-        [&](int, int) {
-          put_decays(b, s, a, at);
-          put_scores(b, s, a, at);
-          auto dQ = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dq_parts, at, at.c0);
-          auto dK = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dk_parts, at, at.c0);
-          put_terms(b, s, a, at, dQ, dK);
-          b.sync();
-          b.channel_gates("gates"_s, s.dg, s.left, s.right);
-          b.sync();
-          b.put(s.left, dQ);
-          b.put(s.right, dK);
-          b.sync();
-          through_scores(b, s);
-          store(b, s, a, at, dQ, dK);
+        [&](int i, int st) {
+          of_channels(b, s, a, {head, row0, i * DC, st});
         });
   }
 
  private:
   struct Place {
-    int head, chunk, row0, c0;
+    int head, row0, c0, stage;
+  };
+  /// The gradients of channels, and of the logs of their decays' products in HalfDecays.
+  template <class Acc>
+  struct Gradients {
+    Acc q, k, up_to, after, all;
   };
 
   template <class Ex, class St, class Sh>
-  TILE_FN static auto sum_of_parts(Ex& b, St st, Sh shape, const Args& a, const typename B::In& parts, const Place& at,
-                                   int col0 = 0) {
-    auto sum = b.load_acc(st, shape, parts, at.head * a.parts, at.row0, col0);
+  TILE_FN static auto sum_of_parts(Ex& b, St st, Sh shape, const Args& a, const typename B::In& parts, int head,
+                                   int row0, int col0 = 0) {
+    auto sum = b.load_acc(st, shape, parts, head * a.parts, row0, col0);
     for (int p = 1; p < a.parts; ++p) {
-      auto part = b.load_acc(st, shape, parts, at.head * a.parts + p, at.row0, col0);
+      auto part = b.load_acc(st, shape, parts, head * a.parts + p, row0, col0);
       sum.zip(st, plus, part);
     }
     return sum;
   }
   template <class Ex>
-  TILE_FN static void put_decays(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto alpha = b.load_acc("alpha"_s, Shape<C, DK>{}, a.log_decay, at.head, at.row0, at.c0);
-    alpha.map("alpha"_s, [](auto x) { return ex2(x * decltype(x)(0x1.71547652b82fep+0)); });
-    b.put(s.alpha, alpha);
+  TILE_FN static void of_channels(Ex& b, Smem& s, const Args& a, const Place& at) {
+    auto& Q = s.Q[at.stage];
+    auto& K = s.K[at.stage];
+    const auto q = in_registers(b, "X"_s, Q), k = in_registers(b, "X"_s, K);
+    auto decays = half_decays(b.load_acc("alpha"_s, Shape<C, DC>{}, a.log_decay, at.head, at.row0, at.c0));
+    int level = 0;
+    for (int h = 1; h < C; h *= 2, ++level) {
+      b.put(s.decays[level], by_half(decays.up_to, decays.after, h));
+      decays.join(b, s.decays[6], h);
+    }
+    b.sync();
+    auto d = through_states(b, a, at, decays, q, k);
+    b.mma(Level{0}, d.q, s.dP, K);
+    b.mma_atb(Level{0}, d.k, s.dP, Q);
+    for (int h = C / 2; h > 0; h /= 2) split(b, s, d, q, k, h, --level);
+    b.store("part"_s, a.dq, at.head, at.row0, d.q, at.c0);
+    b.store("part"_s, a.dk, at.head, at.row0, d.k, at.c0);
+    store_decays(b, a, at, d, decays.all);
   }
-  template <class Ex>
-  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, const Place& at) {
-    b.put(s.dP, sum_of_parts(b, "dP"_s, Shape<C, C>{}, a, a.dp_parts, at));
-    if constexpr (Errors) b.put(s.dL, sum_of_parts(b, "dL"_s, Shape<C, C>{}, a, a.dl_parts, at));
-  }
-  /// The terms of the decays in what goes through the states; with errors, dK takes what keys that are read with have.
-  template <class Ex, class Keys>
-  TILE_FN static void put_terms(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dQ, Keys& dK) {
-    auto k = in_registers(b, "X"_s, s.K);
-    auto row_terms = dQ;
-    row_terms.zip("from"_s, times, s.Q);
-    auto end_terms = dK;
-    end_terms.zip("from"_s, times, k);
-    b.put(s.right, end_terms);
+  /// What goes through the states; with errors, the keys' takes what keys that are read with have.
+  template <class Ex, class Decays, class X>
+  TILE_FN static auto through_states(Ex& b, const Args& a, const Place& at, const Decays& decays, const X& q,
+                                     const X& k) {
+    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+    const Shape<C, DC> shape{};
+    auto dQ = sum_of_parts(b, "part"_s, shape, a, a.dq_parts, at.head, at.row0, at.c0);
+    dQ.zip("dQ"_s, to_query, decays.up_to);
+    auto dK = sum_of_parts(b, "part"_s, shape, a, a.dk_parts, at.head, at.row0, at.c0);
+    dK.zip("dK"_s, times, decays.after);
+    auto up_to = dQ, after = dK;
+    up_to.zip("from"_s, times, q);
+    after.zip("from"_s, times, k);
     if constexpr (Errors) {
-      auto dX = sum_of_parts(b, "part"_s, Shape<C, DK>{}, a, a.dx_parts, at, at.c0);
+      auto dX = sum_of_parts(b, "part"_s, shape, a, a.dx_parts, at.head, at.row0, at.c0);
+      dX.zip("dX"_s, times, decays.up_to);
       if (b.planted("dk_without_read"_s, true, false)) dK.zip("dK"_s, plus, dX);
       dX.zip("from"_s, times, k);
-      row_terms.zip("from"_s, plus, dX);
+      up_to.zip("from"_s, plus, dX);
     }
-    b.put(s.left, row_terms);
+    return Gradients<X>{dQ, dK, up_to, after, b.acc("gates"_s, shape)};
   }
-  template <class Ex>
-  TILE_FN static void through_scores(Ex& b, Smem& s) {
-    b.channel_adjoint("adjoint"_s, "decay"_s, s.dP, s.Q, s.K, s.alpha, s.left, s.right, s.dg);
+  /// From the products of 2h rows to those of h, with what goes through the scores of that level.
+  template <class Ex, class D, class X>
+  TILE_FN static void split(Ex& b, Smem& s, D& d, const X& q, const X& k, int h, int level) {
+    auto from_others = by_half(d.up_to, d.after, h);
+    from_others.zip("gates"_s, plus, d.all);
+    from_others = b.across(s.decays[6], from_others, h);
+    d.all.zip("gates"_s, plus, from_others);
+    const auto decays = in_registers(b, "decay"_s, s.decays[level]);
+    const int turn = level % 2;
+    put_product(b, s.queries[turn], q, decays);
+    put_product(b, s.keys[turn], k, decays);
     b.sync();
+    auto dQ = b.acc("adjoint"_s, Shape<C, DC>{}), dK = dQ;
+    b.mma(Level{h}, dQ, s.dP, s.keys[turn]);
+    b.mma_atb(Level{h}, dK, s.dP, s.queries[turn]);
     if constexpr (Errors) {
-      b.channel_adjoint("adjoint"_s, "decay"_s, s.dL, s.K, s.K, s.alpha, s.right, s.right, s.dg);
-      b.sync();
+      b.mma(Level{h}, dK, s.dL, s.keys[turn]);
+      b.mma_atb(Level{h}, dK, s.dL, s.keys[turn]);
     }
+    dQ.zip("adjoint"_s, times, decays);
+    dK.zip("adjoint"_s, times, decays);
+    d.q.zip("part"_s, plus, dQ);
+    d.k.zip("part"_s, plus, dK);
+    dQ.zip("from"_s, times, q);
+    dK.zip("from"_s, times, k);
+    dQ.zip("from"_s, plus, dK);
+    auto first = dQ;
+    dQ.mask(OfHalf<true>{h}, 0), first.mask(OfHalf<false>{h}, 0);
+    d.up_to.zip("from"_s, plus, dQ);
+    d.after.zip("from"_s, plus, first);
   }
-  template <class Ex, class Keys>
-  TILE_FN static void store(Ex& b, Smem& s, const Args& a, const Place& at, Keys& dQ, Keys& dK) {
-    const auto with_state = [&](auto x, auto state) { return b.planted("dlog_decay_without_state"_s, x + state, x); };
-    dQ.zip("part"_s, copy, s.left);
-    b.store("part"_s, a.dq, at.head, at.row0, dQ, at.c0);
-    dK.zip("part"_s, copy, s.right);
-    b.store("part"_s, a.dk, at.head, at.row0, dK, at.c0);
-    const int part = at.head * a.parts, end = at.chunk * a.dim + at.c0;
-    auto ends = b.load_row("from"_s, Shape<DK>{}, a.ends, part, end);
-    for (int p = 1; p < a.parts; ++p)
-      ends = b.rows("from"_s, plus, ends, b.load_row("from"_s, Shape<DK>{}, a.ends, part + p, end));
-    auto state_terms = b.rows("from"_s, times, ends, b.channel_total("decay"_s, Shape<DK>{}, s.alpha, C));
-    auto dg = in_registers(b, "gates"_s, s.dg);
-    dg.map("gates"_s, with_state, b.column_of(state_terms));
-    b.store("dlog_decay"_s, a.dlog_decay, at.head, at.row0, dg, at.c0);
+  template <class Ex, class Tile, class X>
+  TILE_FN static void put_product(Ex& b, Tile& to, X x, const X& decays) {
+    x.zip("X"_s, times, decays);
+    b.put(to, x);
+  }
+  template <class Ex, class D, class X>
+  TILE_FN static void store_decays(Ex& b, const Args& a, const Place& at, D& d, const X& total) {
+    const auto with_state = [&](auto x, auto decay, auto state) {
+      return b.planted("dlog_decay_without_state"_s, x + decay * state, x);
+    };
+    d.all.zip("gates"_s, plus, d.up_to);
+    for (int p = 0; p < a.parts; ++p)
+      d.all.map("gates"_s, with_state, total,
+                b.load_col("from"_s, Shape<1, DC>{}, a.ends, at.head * a.parts + p, at.row0 / C * DK + at.c0));
+    b.store("dlog_decay"_s, a.dlog_decay, at.head, at.row0, d.all, at.c0);
   }
 };
 
 inline constexpr SiteTable::Init channel_site_list[] = {
-    {"Q", Role::operand},           {"K", Role::operand},         {"V", Role::operand},
-    {"U", Role::operand},           {"dO", Role::operand},        {"Sc", Role::operand},
-    {"Pc", Role::operand},          {"aQc", Role::operand},       {"zKc", Role::operand},
-    {"Yc", Role::operand},          {"scale", Role::gate},        {"decay", Role::gate},
-    {"alpha", Role::gate},          {"dlog_decay", Role::gate},   {"X", Role::accumulator},
-    {"W", Role::accumulator},       {"S0", Role::accumulator},    {"S", Role::accumulator},
-    {"QK", Role::accumulator},      {"P", Role::accumulator},     {"O", Role::accumulator},
-    {"o", Role::accumulator},       {"dP", Role::accumulator},    {"dU", Role::accumulator},
-    {"dV", Role::accumulator},      {"dQ", Role::accumulator},    {"dK", Role::accumulator},
-    {"from", Role::accumulator},    {"terms", Role::accumulator}, {"gates", Role::accumulator},
-    {"adjoint", Role::accumulator}, {"part", Role::accumulator},  {"end", Role::accumulator},
-    {"out", Role::output}};
+    {"Q", Role::operand},        {"K", Role::operand},         {"V", Role::operand},
+    {"U", Role::operand},        {"dO", Role::operand},        {"Sc", Role::operand},
+    {"Pc", Role::operand},       {"aQc", Role::operand},       {"zKc", Role::operand},
+    {"dGc", Role::operand},      {"Xl", Role::operand},        {"dPc", Role::operand},
+    {"Yc", Role::operand},       {"scale", Role::gate},        {"decay", Role::gate},
+    {"alpha", Role::gate},       {"dlog_decay", Role::gate},   {"X", Role::accumulator},
+    {"W", Role::accumulator},    {"S0", Role::accumulator},    {"S", Role::accumulator},
+    {"QK", Role::accumulator},   {"KK", Role::accumulator},    {"O", Role::accumulator},
+    {"o", Role::accumulator},    {"dP", Role::accumulator},    {"dU", Role::accumulator},
+    {"dV", Role::accumulator},   {"dQ", Role::accumulator},    {"dK", Role::accumulator},
+    {"from", Role::accumulator}, {"gates", Role::accumulator}, {"adjoint", Role::accumulator},
+    {"part", Role::accumulator}, {"end", Role::accumulator},   {"out", Role::output}};
 inline constexpr SiteTable channel_sites{channel_site_list};
 
 }  // namespace assay::tile

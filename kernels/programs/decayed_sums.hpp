@@ -21,96 +21,99 @@
 
 namespace assay::tile {
 
-/// The sum that every chunk adds to the state (forward: left = k, right = v) or to its cotangent (backward: q, dO).
-template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Backward>
-struct ChunkUpdates {
+/// The products of a chunk's decays: up to every token, after it, and of all, DK times. Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK>
+struct ChunkDecays {
   struct Args {
-    typename B::In left, right;
-    typename B::RowIn log_decay, scale;
-    typename B::Out updates;
-    typename B::RowOut totals;  // forward: a_C, DK times for each chunk
-    int len, group, shared_heads, blocks;
+    typename B::RowIn log_decay;
+    typename B::RowOut up_to, after, totals;
+    int len;
   };
-  struct Smem {
-    std::conditional_t<Backward, typename B::template Tile<"Q", C, DK>, typename B::template Tile<"K", C, DK>> left;
-    std::conditional_t<Backward, typename B::template Tile<"dO", C, DV>, typename B::template Tile<"V", C, DV>> right;
-    std::conditional_t<Backward, typename B::template Tile<"aYc", C, DV>, typename B::template Tile<"zVc", C, DV>>
-        weighted;
-  };
+  struct Smem {};
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
-    const int chunk = block / a.blocks, v0 = block % a.blocks * DV;
-    b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.left, a.left, shared, chunk * C);
-          b.load(s.right, a.right, head, chunk * C, v0);
-        },
-        [&](int, int) {
-          auto x = in_registers(b, "X"_s, s.right);
-          if constexpr (Backward) x.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
-          if constexpr (Decays && Backward)
-            x.map("X"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-          if constexpr (Decays && !Backward) {
-            x.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
-            const int n = imin(C, a.len - chunk * C), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
-            if (v0 == 0)
-              b.store_row("decay"_s, a.totals, head, chunk * DK,
-                          b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, chunk * C, count));
-          }
-          b.put(s.weighted, x);
-          b.sync();
-          b.store("W"_s, a.updates, head, chunk * DK, b.atb("W"_s, s.left, s.weighted), v0);
-        });
+  TILE_FN static void run(Ex& b, Smem&, const Args& a, int head, int chunk) {
+    const int row0 = chunk * C, n = imin(C, a.len - row0), count = b.planted("tail_decay"_s, C, n < C ? n - 1 : n);
+    b.store_row("decay"_s, a.up_to, head, row0, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+    b.store_row("decay"_s, a.after, head, row0, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+    b.store_row("decay"_s, a.totals, head, chunk * DK,
+                b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, row0, count));
   }
 };
 
-/// The state before every chunk, first chunk first, or the cotangent of the state after every chunk, last chunk first.
-template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Decays, bool Backward>
+/// The state before every chunk, first chunk first, or the cotangent of the state after every chunk, last chunk first,
+/// to which each adds W. `Tokens`: decays are of tokens, z in `decay` or, backward, a; `Channels`: keys and queries are
+/// under those of their channels.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Tokens, bool Channels, bool Backward>
 struct StatePass {
   struct Args {
-    typename B::In start, updates;
-    typename B::RowIn totals;
+    typename B::In left, right, start;  // forward: k, v; backward: q, dO
+    typename B::RowIn decay, scale, totals;
     typename B::Out states, end;
-    int len;
+    int len, group, shared_heads;
   };
+  template <FixedString S, Size R, Size N>
+  using Tile = typename B::template Tile<S, R, N>;
+  using Keys = std::conditional_t<Channels, Tile<"zKc", C, DK>, Tile<"K", C, DK>>;
+  using Queries = std::conditional_t<Channels, Tile<"aQc", C, DK>, Tile<"Q", C, DK>>;
+  using Cotangents = std::conditional_t<Tokens, Tile<"aYc", C, DV>, Tile<"Yc", C, DV>>;
   struct Smem {
-    typename B::template Tile<"S0", DK, DV> start;
-    typename B::template Tile<"W", DK, DV> W[ST];
+    std::conditional_t<Backward, Queries, Keys> left[ST];
+    std::conditional_t<Backward, Tile<"dO", C, DV>, Tile<"V", C, DV>> right[ST];
+    TileIf<Tokens || Backward, std::conditional_t<Backward, Cotangents, Tile<"zVc", C, DV>>> weighted;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
+    const int shared = b.planted("head_modulo"_s, head / a.group, head % a.shared_heads);
+    const auto chunk = [&](int i) { return Backward ? chunks - 1 - i : i; };
+    auto S = b.acc("S"_s, Shape<DK, DV>{});
+    b.pipeline(
+        Shape<ST>{}, chunks,
+        [&](int i, int st) {
+          b.load(s.left[st], a.left, shared, chunk(i) * C);
+          b.load(s.right[st], a.right, head, chunk(i) * C, v0);
+        },
+        [&](int i, int st) {
+          const int j = chunk(i);
+          if constexpr (Tokens || Backward) {
+            auto x = in_registers(b, "X"_s, s.right[st]);
+            if constexpr (Backward) x.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, j * C));
+            if constexpr (Tokens) x.map("X"_s, times, b.load_row("decay"_s, Shape<C>{}, a.decay, head, j * C));
+            b.put(s.weighted, x);
+          }
+          if (i == 0 || (!Backward && b.planted("state_not_carried"_s, false, true))) start(b, a, S, head, v0);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          decay(b, a, S, head, j);
+          b.sync();
+          b.mma_atb(S, s.left[st], chosen < Tokens || Backward > (s.weighted, s.right[st]));
+        });
+    b.store("end"_s, a.end, head, 0, S, v0);
+  }
+
+ private:
+  template <class Ex, class State>
+  TILE_FN static void start(Ex& b, const Args& a, State& S, int head, int v0) {
     const auto first = [&](auto zero, auto x) {
       if constexpr (Backward)
         return b.planted("final_cotangent_dropped"_s, x, zero);
       else
         return b.planted("initial_state_ignored"_s, x, zero);
     };
+    auto given = b.load_acc("S0"_s, Shape<DK, DV>{}, a.start, head, 0, v0);
+    S.zip("S"_s, first, given);
+  }
+  template <class Ex, class State>
+  TILE_FN static void decay(Ex& b, const Args& a, State& S, int head, int chunk) {
     const auto carried = [&](auto x, auto decay) {
       if constexpr (Backward)
         return b.planted("adjoint_not_decayed"_s, x * decay, x);
       else
         return x * decay;
     };
-    auto S = b.acc("S"_s, Shape<DK, DV>{});
-    b.load(s.start, a.start, head, 0, v0);
-    b.pipeline(
-        Shape<ST>{}, chunks,
-        [&](int i, int st) { b.load(s.W[st], a.updates, head, (Backward ? chunks - 1 - i : i) * DK, v0); },
-        [&](int i, int st) {
-          const int j = Backward ? chunks - 1 - i : i;
-          bool restart = i == 0;
-          if constexpr (!Backward) restart = restart || b.planted("state_not_carried"_s, false, true);
-          if (restart) S.zip("S"_s, first, s.start);
-          b.store("Sc"_s, a.states, head, j * DK, S, v0);
-          if constexpr (Decays) S.map("S"_s, carried, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));
-          S.zip("S"_s, plus, s.W[st]);
-        });
-    b.store("end"_s, a.end, head, 0, S, v0);
+    if constexpr (Tokens || Channels)
+      S.map("S"_s, carried, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK));
   }
 };
 
@@ -119,7 +122,7 @@ template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays, bool Divided>
 struct ChunkOutputs {
   struct Args {
     typename B::In q, k, v, states;
-    typename B::RowIn log_decay, scale;
+    typename B::RowIn log_decay, up_to, scale;
     typename B::Out o;
     int group, shared_heads, blocks;
   };
@@ -154,8 +157,7 @@ struct ChunkOutputs {
           if constexpr (Decays) P.zip("P"_s, times, s.D);
           P.mask([&](int r, int c) { return r >= c + b.planted("scores_exclude_self"_s, 0, 1); }, 0);
           auto O = b.ab("O"_s, s.Q, s.S);
-          if constexpr (Decays)
-            O.map("O"_s, times, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, chunk * C));
+          if constexpr (Decays) O.map("O"_s, times, b.load_row("decay"_s, Shape<C>{}, a.up_to, head, chunk * C));
           b.mma(O, b.cast("Pc"_s, P), s.V);
           O.map("o"_s, scaled, b.load_row("scale"_s, Shape<C>{}, a.scale, head, chunk * C));
           if constexpr (Divided)
@@ -171,7 +173,7 @@ template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays>
 struct ChunkGradients {
   struct Args {
     typename B::In q, k, v, states, adjoints, o_cotangent;
-    typename B::RowIn log_decay, scale;
+    typename B::RowIn log_decay, up_to, after, scale;
     typename B::Out dq, dk, dv;
     typename B::RowOut dlog_decay;
     int group, blocks, parts, first_part;  // parts of a head, and those before these blocks'
@@ -208,20 +210,19 @@ struct ChunkGradients {
         [&](int, int) {
           put_scores(b, s, a, head, row0);
           auto KG = b.ab("KG"_s, s.K, s.G);
-          if constexpr (Decays) KG.map("KG"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+          if constexpr (Decays) KG.map("KG"_s, times, b.load_row("decay"_s, Shape<C>{}, a.after, head, row0));
           auto dV = b.atb("dV"_s, s.P, s.Y.second);
           if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
           b.store("out"_s, a.dv, head, row0, dV, v0);
 
           auto dQ = b.abt("dQ"_s, s.Y.second, s.S);
-          if constexpr (Decays)
-            dQ.map("dQ"_s, to_query, b.decay_prefix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+          if constexpr (Decays) dQ.map("dQ"_s, to_query, b.load_row("decay"_s, Shape<C>{}, a.up_to, head, row0));
           if constexpr (Decays)
             b.store_row("dlog_decay"_s, a.dlog_decay, part, row0, gates(b, s, a, head, row0, dQ, KG));
           b.mma(dQ, s.M, s.K);
           b.store("part"_s, a.dq, part, row0, dQ);
           auto zV = in_registers(b, "X"_s, s.V.first);
-          if constexpr (Decays) zV.map("X"_s, times, b.decay_suffix("decay"_s, Shape<C>{}, a.log_decay, head, row0));
+          if constexpr (Decays) zV.map("X"_s, times, b.load_row("decay"_s, Shape<C>{}, a.after, head, row0));
           b.put(s.V.second, zV);
           b.sync();
           auto dK = b.abt("dK"_s, s.V.second, s.G);
@@ -276,13 +277,13 @@ struct ChunkGradients {
 
 /// The sites of these programs; rooms add those of what they do before and after.
 inline constexpr SiteTable::Init decayed_sums_site_list[] = {
-    {"Q", Role::operand},       {"K", Role::operand},      {"V", Role::operand},      {"dO", Role::operand},
-    {"zVc", Role::operand},     {"aYc", Role::operand},    {"Yc", Role::operand},     {"Sc", Role::operand},
-    {"Pc", Role::operand},      {"Mc", Role::operand},     {"scale", Role::gate},     {"X", Role::accumulator},
-    {"W", Role::accumulator},   {"S0", Role::accumulator}, {"S", Role::accumulator},  {"QK", Role::accumulator},
-    {"O", Role::accumulator},   {"o", Role::accumulator},  {"dP", Role::accumulator}, {"KG", Role::accumulator},
-    {"dV", Role::accumulator},  {"dQ", Role::accumulator}, {"dK", Role::accumulator}, {"part", Role::accumulator},
-    {"end", Role::accumulator}, {"out", Role::output}};
+    {"Q", Role::operand},      {"K", Role::operand},      {"V", Role::operand},        {"dO", Role::operand},
+    {"zVc", Role::operand},    {"aYc", Role::operand},    {"Yc", Role::operand},       {"Sc", Role::operand},
+    {"Pc", Role::operand},     {"Mc", Role::operand},     {"scale", Role::gate},       {"X", Role::accumulator},
+    {"S0", Role::accumulator}, {"S", Role::accumulator},  {"QK", Role::accumulator},   {"O", Role::accumulator},
+    {"o", Role::accumulator},  {"dP", Role::accumulator}, {"KG", Role::accumulator},   {"dV", Role::accumulator},
+    {"dQ", Role::accumulator}, {"dK", Role::accumulator}, {"part", Role::accumulator}, {"end", Role::accumulator},
+    {"out", Role::output}};
 inline constexpr SiteTable decayed_sums_sites{decayed_sums_site_list};
 
 /// And those of the decays.

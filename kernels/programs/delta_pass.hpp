@@ -26,7 +26,6 @@ struct DeltaPass {
     typename B::template Tile<"Zc", C, DK> Z[ST];
     typename B::template Tile<"V", C, DV> V[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
-    typename B::template Tile<"S0", DK, DV> S0;
     typename B::template Tile<"Sc", DK, DV> S;
     typename B::template Tile<"Wc", C, DV> W;
     typename B::template Tile<"U", C, DV> U;
@@ -37,7 +36,6 @@ struct DeltaPass {
     const int chunks = imax(1, ceil_div(a.len, C)), v0 = block * DV;
     const auto start = [&](auto zero, auto x) { return b.planted("initial_state_ignored"_s, x, zero); };
     auto S = b.acc("S"_s, Shape<DK, DV>{});
-    b.load(s.S0, a.start, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, chunks,
         [&](int j, int st) {
@@ -47,11 +45,15 @@ struct DeltaPass {
           b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int j, int st) {
-          if (j == 0 || b.planted("state_not_carried"_s, false, true)) S.zip("S"_s, start, s.S0);
-          b.store("Sc"_s, a.states, head, j * DK, S, v0);
+          const auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
+          const auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK);
+          if (j == 0 || b.planted("state_not_carried"_s, false, true)) {
+            auto S0 = b.load_acc("S0"_s, Shape<DK, DV>{}, a.start, head, 0, v0);
+            S.zip("S"_s, start, S0);
+          }
           b.put(s.S, S);
+          b.store("Sc"_s, a.states, head, j * DK, S, v0);
           b.sync();
-          auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
           auto W = b.ab("W"_s, s.X[st], s.S);
           W.zip("W"_s, taken_from, s.V[st]);
           W.map("W"_s, times, beta);
@@ -62,7 +64,7 @@ struct DeltaPass {
           b.store("U"_s, a.u, head, j * C, U, v0);
           b.put(s.U, U);
           b.sync();
-          S.map("S"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));
+          S.map("S"_s, times, total);
           b.mma_atb(S, s.Z[st], s.U);
         });
     b.store("end"_s, a.end, head, 0, S, v0);
@@ -81,9 +83,8 @@ struct DeltaAdjointPass {
     typename B::template Tile<"Xc", C, DK> X[ST];
     typename B::template Tile<"Zc", C, DK> Z[ST];
     typename B::template Tile<"dU", C, DV> dU0[ST];
-    typename B::template Tile<"W", DK, DV> W[ST];
+    typename B::template Tile<"dGc", DK, DV> dG[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
-    typename B::template Tile<"S0", DK, DV> G0;
     typename B::template Tile<"Sc", DK, DV> G;
     typename B::template Tile<"dUc", C, DV> dU;
     typename B::template Tile<"Fc", C, DV> F;
@@ -95,7 +96,6 @@ struct DeltaAdjointPass {
     const auto start = [&](auto zero, auto x) { return b.planted("final_cotangent_dropped"_s, x, zero); };
     const auto carried = [&](auto x, auto decay) { return b.planted("adjoint_not_decayed"_s, x * decay, x); };
     auto G = b.acc("S"_s, Shape<DK, DV>{});
-    b.load(s.G0, a.start, head, 0, v0);
     b.pipeline(
         Shape<ST>{}, chunks,
         [&](int i, int st) {
@@ -103,14 +103,19 @@ struct DeltaAdjointPass {
           b.load(s.X[st], a.reads, head, j * C);
           b.load(s.Z[st], a.writes, head, j * C);
           b.load(s.dU0[st], a.du, head, j * C, v0);
-          b.load(s.W[st], a.updates, head, j * DK, v0);
+          b.load(s.dG[st], a.updates, head, j * DK, v0);
           b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
-          if (i == 0 || b.planted("adjoint_not_carried"_s, false, true)) G.zip("S"_s, start, s.G0);
-          b.store("Sc"_s, a.adjoints, head, j * DK, G, v0);
+          const auto beta = b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C);
+          const auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK);
+          if (i == 0 || b.planted("adjoint_not_carried"_s, false, true)) {
+            auto G0 = b.load_acc("S0"_s, Shape<DK, DV>{}, a.start, head, 0, v0);
+            G.zip("S"_s, start, G0);
+          }
           b.put(s.G, G);
+          b.store("Sc"_s, a.adjoints, head, j * DK, G, v0);
           b.sync();
           auto dU = b.ab("dU"_s, s.Z[st], s.G);
           dU.zip("dU"_s, plus, s.dU0[st]);
@@ -118,11 +123,11 @@ struct DeltaAdjointPass {
           b.sync();
           auto E = b.atb("E"_s, s.T[st], s.dU);
           b.store("E"_s, a.errors, head, j * C, E, v0);
-          E.map("X"_s, negative_times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, j * C));
+          E.map("X"_s, negative_times, beta);
           b.put(s.F, E);
           b.sync();
-          G.map("S"_s, carried, b.load_row("decay"_s, Shape<DK>{}, a.totals, head, j * DK));
-          G.zip("S"_s, plus, s.W[st]);
+          G.map("S"_s, carried, total);
+          G.zip("S"_s, plus, s.dG[st]);
           b.mma_atb(G, s.X[st], s.F);
         });
     b.store("end"_s, a.end, head, 0, G, v0);
