@@ -49,6 +49,17 @@ TILE_FN const auto& two_at(const Tl& t, int r, int c) {
   return reinterpret_cast<const TwoOf<typename Tl::E>&>(t.at(r, c));
 }
 
+/// Of an array that has them, else zeros. As one word: two of 16 bits would each wait for the load.
+template <class E>
+TILE_FN TwoOf<E> two_if(bool there, const E* p) {
+  if constexpr (sizeof(E) == 2) {
+    const std::uint32_t word = there ? *reinterpret_cast<const std::uint32_t*>(p) : 0;
+    return reinterpret_cast<const TwoOf<E>&>(word);
+  } else {
+    return there ? *reinterpret_cast<const TwoOf<E>*>(p) : TwoOf<E>{E(0.f), E(0.f)};
+  }
+}
+
 /// Tiles in one memory (SideBySide on a host).
 template <class A, class B, class C = Nothing>
 union OneOf {

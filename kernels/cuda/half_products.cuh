@@ -19,11 +19,9 @@ struct ThreadRows {
   TILE_FN void read(TwoOf<E> (&to)[rows], const In& from, int head, const At& at) const {
     const E* const base = static_cast<const E*>(from.p) + from.at(head, at.row0) * from.cols + at.c0 + column;
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      to[r] = {E(0.f), E(0.f)};
-      if (at.row0 + first + r < from.rows && at.c0 + column < from.cols)
-        to[r] = *reinterpret_cast<const TwoOf<E>*>(base + (first + r) * from.beside * from.cols);
-    }
+    for (int r = 0; r < rows; ++r)
+      to[r] = two_if(at.row0 + first + r < from.rows && at.c0 + column < from.cols,
+                     base + (first + r) * from.beside * from.cols);
   }
 };
 template <class Block, int C, int DC>
@@ -85,7 +83,11 @@ struct ThreadHalves : ThreadRows<Block, C, DC> {
 #pragma unroll
       for (int i = 0; i < Count; i += 2 * n) multiply(others[i], others[i + n]);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) multiply(group & Count ? up_to[r] : after[r], others[0]);
+    for (int r = 0; r < rows; ++r)  // no reference to one of both, which would have to lie in memory
+      if (group & Count)
+        multiply(up_to[r], others[0]);
+      else
+        multiply(after[r], others[0]);
   }
   template <Format F, class Out, class At>
   TILE_FN void store(const Out& to, const At& at, const TwoOf<Real> (&x)[rows],

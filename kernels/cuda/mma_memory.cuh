@@ -119,8 +119,7 @@ struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
         const E* p = base + r * step;
 #pragma unroll
         for (int nt = 0; nt < a.NT; ++nt) {
-          TwoOf<E> pair{E(0.f), E(0.f)};
-          if (row0 + r < g.rows && first + nt * 8 < g.cols) pair = *reinterpret_cast<const TwoOf<E>*>(p + nt * 8);
+          const auto pair = two_if(row0 + r < g.rows && first + nt * 8 < g.cols, p + nt * 8);
           a.x[mt][nt][2 * h] = Real(pair.x[0]), a.x[mt][nt][2 * h + 1] = Real(pair.x[1]);
         }
       }

@@ -22,8 +22,9 @@ struct SumTiles {
   static constexpr SumChunk chunk = sum_chunk<P::precision>();
   using Executor = MmaBlock<P, chunk.length / 16>;
   using Pass = MmaBlock<P, chunk.length / 16, chunk.length / 32>;
+  using Chunks = Pass;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = chunk.length / 2,
-                       stages = 2;
+                       gradient_values = 32, stages = 2;
 };
 
 }  // namespace assay::tile

@@ -12,7 +12,8 @@ inline constexpr int widest_device_keys = 256;
 template <class P, int Values>
 struct WideDeviceTiles {
   static constexpr int tokens = 32, dim = widest_device_keys, values = Values, read_values = values,
-                       gradient_values = values, pass_values = 16, channels = 32, stages = 2;
+                       gradient_values = values, pass_values = 16, adjoint_values = pass_values, channels = 32,
+                       stages = 2;
   using Executor = WideBlock<P, tokens / 16>;
   using Pass = Executor;
   using Chunks = WideBlock<P, tokens / 16, 2>;

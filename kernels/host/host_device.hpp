@@ -282,7 +282,8 @@ struct HostTiles {
   using States = Executor;  ///< of what goes through the states of all chunks
   using Pass = Executor;    ///< of a pass along the chunks
   using Chunks = Executor;  ///< of work for all chunks at once
-  static constexpr Size tokens = C, dim = D, values = D, read_values = D, gradient_values = D, pass_values = D;
+  static constexpr Size tokens = C, dim = D, values = D, read_values = D, gradient_values = D, pass_values = D,
+                        adjoint_values = D;
   static constexpr int stages = 2;
 };
 

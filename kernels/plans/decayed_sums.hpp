@@ -48,13 +48,15 @@ struct SumGradients {
   using Values = typename Device::Values;
   const Device& device;
   const int parts;
+  const bool whole;                                                 ///< those of q and k have no parts
   Values dq_parts, dk_parts, dlog_decay_parts, dq, dk, dlog_decay;  ///< decays are gates, like the scale
 
   SumGradients(const Device& on, const RecurrenceShape& s, int of_head)
       : device(on),
         parts(of_head),
-        dq_parts(device.template result<"part">(s.heads * parts, s.len, s.key_dim)),
-        dk_parts(device.template result<"part">(s.heads * parts, s.len, s.key_dim)),
+        whole(parts * s.group == 1),
+        dq_parts(device.template result<"part">(s.heads * parts, whole ? 0 : s.len, s.key_dim)),
+        dk_parts(device.template result<"part">(s.heads * parts, whole ? 0 : s.len, s.key_dim)),
         dlog_decay_parts(device.template result<"scale">(s.heads * parts, Decays ? s.len : 0, 1)),
         dq(device.template result<"out">(s.shared_heads, s.len, s.key_dim)),
         dk(device.template result<"out">(s.shared_heads, s.len, s.key_dim)),
@@ -64,6 +66,7 @@ struct SumGradients {
     if constexpr (Decays) device.template sum<"dlog_decay", "dlog_decay">(7, dlog_decay_parts, parts, dlog_decay);
   }
   void sum_shared() {
+    if (whole) return;
     device.template sum<"part", "out">(6, dq_parts, parts, dq);
     device.template sum<"part", "out">(6, dk_parts, parts, dk);
   }
@@ -76,8 +79,10 @@ template <class Tiles, bool Decays, bool Divided, class Device>
 struct SumsPlan {
   using B = typename Tiles::Executor;
   using Pass = typename Tiles::Pass;
+  using Chunks = typename Tiles::Chunks;
   using Values = typename Device::Values;
-  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values,
+                        gradient_DV = Tiles::gradient_values;
   static constexpr int stages = Tiles::stages;
   const Device device;
   const int heads, shared, group, len, columns, chunks, blocks, of_chunks;
@@ -115,9 +120,9 @@ struct SumsPlan {
         dinitial_state(on.template result<"end">(heads, with_gradients ? s.key_dim : 0, columns)) {}
 
   void forward();
-  /// Parts of the gradients are written after `first` others of each head.
+  /// `part`: which of each head's its gradients are.
   void backward(const Values& o_cotangent, const Values& final_cotangent, SumGradients<Decays, Device>& d,
-                int first = 0);
+                int part = 0);
 
  private:
   static Values written(const Device& on, int heads, int rows, int columns) {
@@ -154,13 +159,32 @@ void SumsPlan<Tiles, Decays, Divided, Device>::forward() {
 
 template <class Tiles, bool Decays, bool Divided, class Device>
 void SumsPlan<Tiles, Decays, Divided, Device>::backward(const Values& o_cotangent, const Values& final_cotangent,
-                                                        SumGradients<Decays, Device>& d, int first) {
+                                                        SumGradients<Decays, Device>& d, int part) {
   pass<true>(q, o_cotangent, final_cotangent, adjoints, dinitial_state);
-  device.template launch<ChunkGradients<B, C, D, DV, Decays>, B>(
-      5, heads, of_chunks,
-      {q.in(), k.in(), v.in(), states.in(), adjoints.in(), o_cotangent.in(), decay.row_in(logs), up_to.row_in(),
-       after.row_in(), scale.row_in(), d.dq_parts.out(), d.dk_parts.out(), dv.out(), d.dlog_decay_parts.row_out(),
-       group, blocks, d.parts, first});
+  device.template launch<ChunkGradients<Chunks, C, D, gradient_DV, stages, Decays>, Chunks, 2>(
+      5, heads, chunks,
+      {q.in(),
+       k.in(),
+       v.in(),
+       states.in(),
+       adjoints.in(),
+       o_cotangent.in(),
+       decay.row_in(logs),
+       up_to.row_in(),
+       after.row_in(),
+       totals.row_in(),
+       scale.row_in(),
+       d.dq.out(),
+       d.dk.out(),
+       d.dq_parts.out(),
+       d.dk_parts.out(),
+       dv.out(),
+       d.dlog_decay_parts.row_out(),
+       group,
+       imax(1, ceil_div(columns, gradient_DV)),
+       d.parts,
+       part,
+       d.whole});
 }
 
 /// The answer of a room under decays; log_decay(the gradients of the logs by token) is that of its gate.
@@ -179,7 +203,7 @@ Answer decayed_sums_plan(const Device& device, const RecurrenceShape& shape, con
   if (!with_gradients) return answer;
 
   const SumCotangents<Device> cotangents(device, shape, problem);
-  SumGradients<true, Device> d(device, shape, sums.blocks);
+  SumGradients<true, Device> d(device, shape, 1);
   device.backward([&] {
     sums.backward(cotangents.o, cotangents.final_state, d);
     d.sum_shared();

@@ -16,7 +16,7 @@ Arrays falcon2a_gradients(const Device& device, const RecurrenceShape& shape, co
   const int heads = shape.heads, len = shape.len, V = shape.value_dim, blocks = reads.sums.blocks;
   rows.require_open(device, gamma);
   const SumCotangents<Device> cotangents(device, shape, problem);
-  SumGradients<true, Device> d(device, shape, reads.parts() + 1);
+  SumGradients<true, Device> d(device, shape, reads.parts + 1);
   // The last part of every head is the gains': it holds zeros where they add nothing.
   d.dq_parts = device.template zeros<"part">(heads * d.parts, len, shape.key_dim);
   d.dlog_decay_parts = device.template zeros<"scale">(heads * d.parts, len, 1);

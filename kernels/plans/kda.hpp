@@ -8,7 +8,7 @@ namespace assay::tile {
 template <class Tiles, class Device>
 Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem) {
   using Pass = typename Tiles::Pass;
-  constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values;
+  constexpr Size C = Tiles::tokens, D = Tiles::dim, pass_DV = Tiles::pass_values, adjoint_DV = Tiles::adjoint_values;
   constexpr int stages = Tiles::stages;
   const int heads = shape.heads, len = shape.len, V = shape.value_dim;
   ChannelPlan<Tiles, Device, true> sums(device, shape, problem);
@@ -18,7 +18,7 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   auto u = device.template result<"U">(heads, len, V);
   device.forward([&] {
     sums.scores(beta, read, inverse);
-    device.template launch<DeltaPass<Pass, C, D, pass_DV, stages>, Pass>(
+    device.template launch<DeltaPass<Pass, C, D, pass_DV, stages>, Pass, 2>(
         1, heads, sums.of_values,
         {sums.ak.in(), sums.zk.in(), sums.x.v.in(), inverse.in(), sums.x.initial_state.in(), beta.row_in(),
          sums.totals.row_in(), u.out(), sums.states.out(), sums.final_state.out(), len});
@@ -29,8 +29,8 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   auto errors = device.template result<"E">(heads, len, V), dbeta = device.template result<"dbeta">(heads, len, 1);
   device.backward([&] {
     sums.read_backward();
-    device.template launch<DeltaAdjointPass<Pass, C, D, pass_DV, stages>, Pass>(
-        4, heads, sums.of_values,
+    device.template launch<DeltaAdjointPass<Pass, C, D, adjoint_DV, stages>, Pass>(
+        4, heads, ceil_div(V, adjoint_DV),
         {sums.ak.in(), sums.zk.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
          beta.row_in(), sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len});
     sums.gradients_of(u, errors, read, beta);

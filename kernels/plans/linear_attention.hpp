@@ -40,7 +40,7 @@ Answer linear_attention_plan(const Device& device, const RecurrenceShape& shape,
   if (problem.cotangents.empty()) return answer;
 
   const SumCotangents<Device> cotangents(device, shape, problem);
-  SumGradients<false, Device> d(device, shape, reads.parts());
+  SumGradients<false, Device> d(device, shape, reads.parts);
   device.backward([&] {
     reads.backward(cotangents, d);
     d.sum_shared();

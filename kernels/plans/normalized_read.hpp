@@ -69,7 +69,7 @@ struct NormalizedPlan {  // NOLINT(cppcoreguidelines-special-member-functions): 
   NormalizedPlan(const NormalizedPlan&) = delete;
 
   /// Parts of the gradients of q and k for each head.
-  int parts() const { return sums.blocks + (Divided ? 1 : 0); }
+  static constexpr int parts = Divided ? 2 : 1;
 
   void forward() {
     sums.forward();
@@ -84,7 +84,7 @@ struct NormalizedPlan {  // NOLINT(cppcoreguidelines-special-member-functions): 
       device.template launch<NormalizedReadBackward<B, Tiles::tokens, Tiles::values, 2>, B>(
           10, shape.heads, sums.chunks,
           {sums.o.in(), mass->o.in(), cotangents.o.in(), dsums.out(), dmass.out(), eps, sums.blocks});
-      mass->backward(dmass, final_mass_cotangent, d, sums.blocks);
+      mass->backward(dmass, final_mass_cotangent, d, 1);
     }
     sums.backward(Divided ? dsums : cotangents.o, cotangents.final_state, d);
   }

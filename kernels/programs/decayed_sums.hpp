@@ -168,109 +168,159 @@ struct ChunkOutputs {
   }
 };
 
-/// Gradients of a chunk's tokens. dq, dk and dlog_decay are this block's part, the value columns v0.. of its head.
-template <ExecutorTypes B, Size C, Size DK, Size DV, bool Decays>
+/// Gradients of a chunk's tokens, the value columns in steps of DV. Those of queries and keys are this head's part,
+/// unless no other shares them (`whole`). Blocks are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Decays>
 struct ChunkGradients {
   struct Args {
     typename B::In q, k, v, states, adjoints, o_cotangent;
-    typename B::RowIn log_decay, up_to, after, scale;
-    typename B::Out dq, dk, dv;
+    typename B::RowIn log_decay, up_to, after, totals, scale;
+    typename B::Out dq, dk, dq_parts, dk_parts, dv;
     typename B::RowOut dlog_decay;
-    int group, blocks, parts, first_part;  // parts of a head, and those before these blocks'
+    int group, steps, parts, part;  // parts of a head, and which this is
+    bool whole;
   };
   struct Smem {
     typename B::template Tile<"Q", C, DK> Q;
     typename B::template Tile<"K", C, DK> K;
-    typename B::template InTurn<typename B::template Tile<"V", C, DV>, typename B::template Tile<"zVc", C, DV>> V;
-    typename B::template InTurn<typename B::template Tile<"dO", C, DV>, typename B::template Tile<"Yc", C, DV>> Y;
-    typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"Sc", DK, DV> G;
+    typename B::template InTurn<typename B::template Tile<"V", C, DV>, typename B::template Tile<"zVc", C, DV>> V[ST];
+    typename B::template InTurn<typename B::template Tile<"dO", C, DV>, typename B::template Tile<"Yc", C, DV>> Y[ST];
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"Sc", DK, DV> G[ST];
     [[no_unique_address]] TileIf<Decays, typename B::template InTurn<typename B::template Tile<"D", C, C>,
                                                                      typename B::template Tile<"dPP", C, C>>>
         D;
-    typename B::template Tile<"Pc", C, C> P;
-    typename B::template Tile<"Mc", C, C> M;
+    typename B::template InTurn<typename B::template Tile<"Pc", C, C>, typename B::template Tile<"Mc", C, C>> scores;
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int shared = head / a.group, chunk = block / a.blocks, v0 = block % a.blocks * DV, row0 = chunk * C;
-    const int part = head * a.parts + a.first_part + block % a.blocks;
-    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row0 = chunk * C;
+    auto d = sums(b.acc("dQ"_s, Shape<C, DK>{}), b.acc("dK"_s, Shape<C, DK>{}), b.acc("dP"_s, Shape<C, C>{}),
+                  b.partial(gate_site, Shape<C>{}), b.partial(gate_site, Shape<DK>{}));
     b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.Q, a.q, shared, row0);
-          b.load(s.K, a.k, shared, row0);
-          b.load(s.V.first, a.v, head, row0, v0);
-          b.load(s.Y.first, a.o_cotangent, head, row0, v0);
-          b.load(s.S, a.states, head, chunk * DK, v0);
-          b.load(s.G, a.adjoints, head, chunk * DK, v0);
+        Shape<ST>{}, a.steps,
+        [&](int i, int st) {
+          if (i == 0) {
+            b.load(s.Q, a.q, head / a.group, row0);
+            b.load(s.K, a.k, head / a.group, row0);
+          }
+          b.load(s.V[st].first, a.v, head, row0, i * DV);
+          b.load(s.Y[st].first, a.o_cotangent, head, row0, i * DV);
+          b.load(s.S[st], a.states, head, chunk * DK, i * DV);
+          b.load(s.G[st], a.adjoints, head, chunk * DK, i * DV);
         },
-        [&](int, int) {
-          put_scores(b, s, a, head, row0);
-          auto KG = b.ab("KG"_s, s.K, s.G);
-          if constexpr (Decays) KG.map("KG"_s, times, b.load_row("decay"_s, Shape<C>{}, a.after, head, row0));
-          auto dV = b.atb("dV"_s, s.P, s.Y.second);
-          if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
-          b.store("out"_s, a.dv, head, row0, dV, v0);
-
-          auto dQ = b.abt("dQ"_s, s.Y.second, s.S);
-          if constexpr (Decays) dQ.map("dQ"_s, to_query, b.load_row("decay"_s, Shape<C>{}, a.up_to, head, row0));
-          if constexpr (Decays)
-            b.store_row("dlog_decay"_s, a.dlog_decay, part, row0, gates(b, s, a, head, row0, dQ, KG));
-          b.mma(dQ, s.M, s.K);
-          b.store("part"_s, a.dq, part, row0, dQ);
-          auto zV = in_registers(b, "X"_s, s.V.first);
-          if constexpr (Decays) zV.map("X"_s, times, b.load_row("decay"_s, Shape<C>{}, a.after, head, row0));
-          b.put(s.V.second, zV);
-          b.sync();
-          auto dK = b.abt("dK"_s, s.V.second, s.G);
-          b.mma_atb(dK, s.M, s.Q);
-          b.store("part"_s, a.dk, part, row0, dK);
+        [&](int i, int st) {
+          if (i == 0) put_scores(b, s, a, head, row0);
+          of_values(b, s, a, {head, row0, i * DV, st}, d);
         });
+    finish(b, s, a, head, chunk, d);
   }
 
  private:
-  /// Y, P, and the cotangent M of the scores.
+  static constexpr auto gate_site = std::conditional_t<Decays, Site<"from">, Site<"dQ">>{};
+  struct Place {
+    int head, row0, v0, stage;
+  };
+  /// Over the values: dQ and dK through the states, dP, and the terms of gates at the end of the chunk and in the
+  /// state.
+  template <class Keys, class Scores, class Rows, class States>
+  struct Sums {
+    Keys q, k;
+    Scores p;
+    Rows at_end;
+    States in_state;
+  };
+  template <class Keys, class Scores, class Rows, class States>
+  TILE_FN static Sums<Keys, Scores, Rows, States> sums(Keys q, Keys k, Scores p, Rows at_end, States in_state) {
+    return {q, k, p, at_end, in_state};
+  }
+
   template <class Ex>
-  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int row0) {
-    if constexpr (Decays) b.decay_ratios("decay"_s, s.D.first, a.log_decay, head, row0);
-    auto Y = in_registers(b, "X"_s, s.Y.first);
-    Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, row0));
-    b.put(s.Y.second, Y);
-    b.sync();
+  TILE_FN static auto scores(Ex& b, Smem& s) {
     auto P = b.abt("QK"_s, s.Q, s.K);
     if constexpr (Decays) P.zip("P"_s, times, s.D.first);
     P.mask(lower, 0);
-    b.put(s.P, P);
-    auto dP = b.abt("dP"_s, s.Y.second, s.V.first);
-    dP.mask(lower, 0);
+    return P;
+  }
+  template <class Ex>
+  TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, int head, int row0) {
     if constexpr (Decays) {
-      P.zip("dPP"_s, times, dP);
-      dP.zip("M"_s, times, s.D.first);
+      b.decay_ratios("decay"_s, s.D.first, a.log_decay, head, row0);
+      b.sync();
+    }
+    b.put(s.scores.first, scores(b, s));
+  }
+  template <class Ex, class All>
+  TILE_FN static void of_values(Ex& b, Smem& s, const Args& a, const Place& at, All& d) {
+    auto& V = s.V[at.stage];
+    auto& Y = s.Y[at.stage];
+    auto y = in_registers(b, "X"_s, Y.first);
+    y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, at.head, at.row0));
+    b.put(Y.second, y);
+    b.sync();
+    b.mma_abt(d.p, Y.second, V.first);
+    b.mma_abt(d.q, Y.second, s.S[at.stage]);
+    auto KG = b.ab("KG"_s, s.K, s.G[at.stage]);
+    auto zV = in_registers(b, "X"_s, V.first);
+    if constexpr (Decays) {
+      const auto after = b.load_row("decay"_s, Shape<C>{}, a.after, at.head, at.row0);
+      KG.map("KG"_s, times, after);
+      auto terms = KG;
+      terms.zip("from"_s, times, zV);
+      d.at_end.fold(b.row("from"_s, Shape<C>{}, 1), terms);
+      auto in_state = in_registers(b, "from"_s, s.S[at.stage]);
+      in_state.zip("from"_s, times, s.G[at.stage]);
+      d.in_state.fold(b.row("from"_s, Shape<DK>{}, 1), in_state);
+      zV.map("X"_s, times, after);
+    }
+    auto dV = b.atb("dV"_s, s.scores.first, Y.second);
+    if (b.planted("dv_without_later_reads"_s, true, false)) dV.zip("dV"_s, plus, KG);
+    b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
+    b.sync();
+    b.put(V.second, zV);
+    b.sync();
+    b.mma_abt(d.k, V.second, s.G[at.stage]);
+  }
+  template <class Ex, class All>
+  TILE_FN static void finish(Ex& b, Smem& s, const Args& a, int head, int chunk, All& d) {
+    const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
+    const int row0 = chunk * C, part = head * a.parts + a.part;
+    d.p.mask(lower, 0);
+    if constexpr (Decays) {
+      d.q.map("dQ"_s, to_query, b.load_row("decay"_s, Shape<C>{}, a.up_to, head, row0));
+      auto P = scores(b, s);
+      P.zip("dPP"_s, times, d.p);
+      d.p.zip("M"_s, times, s.D.first);
       b.put(s.D.second, P);
     }
-    b.put(s.M, dP);
+    b.put(s.scores.second, d.p);
     b.sync();
+    if constexpr (Decays) b.store_row("dlog_decay"_s, a.dlog_decay, part, row0, gates(b, s, a, head, chunk, d));
+    b.mma(d.q, s.scores.second, s.K);
+    b.mma_atb(d.k, s.scores.second, s.Q);
+    if (a.whole) {
+      b.store("out"_s, a.dq, head, row0, d.q);
+      b.store("out"_s, a.dk, head, row0, d.k);
+    } else {
+      b.store("part"_s, a.dq_parts, part, row0, d.q);
+      b.store("part"_s, a.dk_parts, part, row0, d.k);
+    }
   }
   /// Gradients of the log decays, by what each of them decays.
-  template <class Ex, class Queries, class Values>
-  TILE_FN static auto gates(Ex& b, Smem& s, const Args& a, int head, int row0, Queries& dQ, Values& KG) {
+  template <class Ex, class All>
+  TILE_FN static auto gates(Ex& b, Smem& s, const Args& a, int head, int chunk, All& d) {
     const auto sum = [&](auto state, auto scores, auto row, auto end) {
       return b.planted("dlog_decay_without_state"_s, state, state * 0) +
              b.planted("dlog_decay_without_scores"_s, scores, scores * 0) + row + end;
     };
-    auto q = in_registers(b, "from"_s, s.Q);
-    auto v = in_registers(b, "from"_s, s.V.first);
-    auto S = in_registers(b, "from"_s, s.S);
-    auto G = in_registers(b, "from"_s, s.G);
-    auto total = b.decay_total("decay"_s, Shape<DK>{}, a.log_decay, head, row0, C);
-    auto from_state = b.rows("from"_s, times, b.dot("from"_s, S, G), total);
+    const auto q = in_registers(b, "from"_s, s.Q);
+    const auto total = b.load_row("decay"_s, Shape<DK>{}, a.totals, head, chunk * DK);
+    auto from_state = b.rows("from"_s, times, d.in_state.total(), total);
     auto in_state = b.gates_of_total("gates"_s, Shape<C>{}, from_state);
     auto in_scores = b.gates_of_ratios("gates"_s, s.D.second);
-    auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, dQ), b.planted("dlog_decay_index"_s, 0, 1));
-    auto in_end = b.gates_of_suffix("gates"_s, b.dot("from"_s, v, KG));
+    auto in_row = b.gates_of_prefix("gates"_s, b.dot("from"_s, q, d.q), b.planted("dlog_decay_index"_s, 0, 1));
+    auto in_end = b.gates_of_suffix("gates"_s, d.at_end.total());
     return b.rows("gates"_s, sum, in_state, in_scores, in_row, in_end);
   }
 };
