@@ -28,8 +28,8 @@ struct ChannelTiles {
   using Pass = MmaBlock<P, chunk.length / 16, chunk.parts>;
   using Chunks = Pass;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, read_values = imin(D, chunk.read_values),
-                       pass_values = chunk.pass_values, adjoint_values = chunk.adjoint_values, channels = 32,
-                       stages = 2;
+                       pass_values = chunk.pass_values, adjoint_values = chunk.adjoint_values, gradient_values = 32,
+                       channels = 32, stages = 2;
 };
 
 }  // namespace assay::tile

@@ -15,7 +15,7 @@ struct ChannelPlan {
   using B = typename Tiles::Chunks;
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, read_DV = Tiles::read_values,
-                        pass_DV = Tiles::pass_values;
+                        pass_DV = Tiles::pass_values, gradient_DV = Tiles::gradient_values;
   static constexpr int stages = Tiles::stages;
   static constexpr Size DC = [] {
     if constexpr (requires { Tiles::channels; })
@@ -24,13 +24,13 @@ struct ChannelPlan {
       return D;
   }();
   const Device& device;
-  const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values, kept, parts;
+  const int heads, shared, group, len, K, V, chunks, blocks, of_values, kept, kept_chunks;
   const SumInputs<Device> x;
   const SumCotangents<Device> cotangents;
   const Values log_decay, scale;
   Values aq, ak, zk, scores_of_chunks, totals;
   Values o, final_state, states, updates;
-  Values du, adjoints, dinitial_state, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts, ends, dbeta_parts;
+  Values du, adjoints, dinitial_state, dq_states, dk_states, dx, dp, dl, ends, dbeta;
   Values dq_of_heads, dk_of_heads, dq, dk, dv, dlog_decay;
 
   ChannelPlan(const Device& on, const RecurrenceShape& s, const Problem& problem)
@@ -43,10 +43,9 @@ struct ChannelPlan {
         V(s.value_dim),
         chunks(imax(1, ceil_div(len, C))),
         blocks(ceil_div(V, DV)),
-        of_chunks(chunks * blocks),
         of_values(ceil_div(V, pass_DV)),
         kept(problem.cotangents.empty() ? 0 : len),
-        parts(problem.cotangents.empty() ? 0 : heads * blocks),
+        kept_chunks(problem.cotangents.empty() ? 0 : chunks),
         x(on, s, problem),
         cotangents(on, s, problem),
         log_decay(on.template input<"decay">(problem.inputs, "log_decay", heads, len, K)),
@@ -59,19 +58,19 @@ struct ChannelPlan {
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"end">(heads, K, V)),
         states(on.template result<"Sc">(heads, chunks * D, V)),
-        updates(on.template result<"dGc">(heads, Errors && parts > 0 ? chunks * D : 0, V)),
+        updates(on.template result<"dGc">(heads, Errors ? kept_chunks * D : 0, V)),
         du(on.template result<"dU">(heads, Errors ? kept : 0, V)),
-        adjoints(on.template result<"Sc">(heads, parts > 0 ? chunks * D : 0, V)),
+        adjoints(on.template result<"Sc">(heads, kept_chunks * D, V)),
         dinitial_state(on.template result<"end">(heads, K, V)),
-        dq_parts(on.template result<"part">(parts, len, K)),
-        dk_parts(on.template result<"part">(parts, len, K)),
-        dx_parts(on.template result<"part">(Errors ? parts : 0, len, K)),
-        dp_parts(on.template result<"dP">(parts, chunks * C, C)),
-        dl_parts(on.template result<"dP">(Errors ? parts : 0, chunks * C, C)),
-        ends(on.template result<"from">(parts, chunks * D, 1)),
-        dbeta_parts(on.template result<"decay">(parts, len, 1)),
-        dq_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
-        dk_of_heads(on.template result<"part">(parts > 0 ? heads : 0, len, K)),
+        dq_states(on.template result<"part">(heads, kept, K)),
+        dk_states(on.template result<"part">(heads, kept, K)),
+        dx(on.template result<"part">(heads, Errors ? kept : 0, K)),
+        dp(on.template result<"dP">(heads, kept_chunks * C, C)),
+        dl(on.template result<"dP">(heads, Errors ? kept_chunks * C : 0, C)),
+        ends(on.template result<"from">(heads, kept_chunks * D, 1)),
+        dbeta(on.template result<"decay">(heads, Errors ? kept : 0, 1)),
+        dq_of_heads(on.template result<"part">(heads, group == 1 ? 0 : kept, K)),
+        dk_of_heads(on.template result<"part">(heads, group == 1 ? 0 : kept, K)),
         dq(on.template result<"out">(shared, len, K)),
         dk(on.template result<"out">(shared, len, K)),
         dv(on.template result<"out">(heads, len, V)),
@@ -94,21 +93,22 @@ struct ChannelPlan {
   /// With errors, the cotangents of the states and of the written rows from those of o.
   void read_backward() {
     device.template launch<ChannelReads<B, C, D, DV>, B>(
-        3, heads, of_chunks,
+        3, heads, chunks * blocks,
         {aq.in(), scores_of_chunks.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
   /// Gradients, when the adjoints are known too; `read`: L with errors, else P; with errors, these and the write
   /// strengths.
   void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
-    device.template launch<ChannelGradients<B, C, D, DV, Errors>, B>(
-        5, heads, of_chunks,
+    device.template launch<ChannelGradients<B, C, D, gradient_DV, stages, Errors>, B, Errors ? 1 : 2>(
+        5, heads, chunks,
         {(Errors ? ak : zk).in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), scale.row_in(), x.v.in(),
-         errors.in(), read.in(), beta.row_in(), dq_parts.out(), dk_parts.out(), dx_parts.out(), dp_parts.out(),
-         dl_parts.out(), dv.out(), ends.row_out(), dbeta_parts.row_out(), blocks});
+         errors.in(), read.in(), beta.row_in(), dq_states.out(), dk_states.out(), dx.out(), dp.out(), dl.out(),
+         dv.out(), ends.row_out(), dbeta.row_out(), imax(1, ceil_div(V, gradient_DV))});
     device.template launch<ChannelScoreGradients<B, C, D, DC, Errors>, B, 2>(
         6, heads, chunks,
-        {x.q.in(), x.k.in(), log_decay.in(), dq_parts.in(), dk_parts.in(), dx_parts.in(), dp_parts.in(), dl_parts.in(),
-         ends.row_in(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group, blocks});
+        {x.q.in(), x.k.in(), log_decay.in(), dq_states.in(), dk_states.in(), dx.in(), dp.in(), dl.in(), ends.row_in(),
+         dq.out(), dk.out(), dq_of_heads.out(), dk_of_heads.out(), dlog_decay.out(), group});
+    if (group == 1) return;
     device.template sum<"part", "out">(7, dq_of_heads, 1, dq);
     device.template sum<"part", "out">(7, dk_of_heads, 1, dk);
   }

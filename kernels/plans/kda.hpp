@@ -26,7 +26,7 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
   });
   Answer answer{sums.outputs(), {}};
   if (problem.cotangents.empty()) return answer;
-  auto errors = device.template result<"E">(heads, len, V), dbeta = device.template result<"dbeta">(heads, len, 1);
+  auto errors = device.template result<"E">(heads, len, V);
   device.backward([&] {
     sums.read_backward();
     device.template launch<DeltaAdjointPass<Pass, C, D, adjoint_DV, stages>, Pass>(
@@ -34,10 +34,9 @@ Answer kda_plan(const Device& device, const RecurrenceShape& shape, const Proble
         {sums.ak.in(), sums.zk.in(), sums.du.in(), sums.updates.in(), inverse.in(), sums.cotangents.final_state.in(),
          beta.row_in(), sums.totals.row_in(), errors.out(), sums.adjoints.out(), sums.dinitial_state.out(), len});
     sums.gradients_of(u, errors, read, beta);
-    device.template sum<"dbeta", "dbeta">(7, sums.dbeta_parts, sums.blocks, dbeta);
   });
   answer.gradients = sums.gradients();
-  answer.gradients["beta"] = device.array_of(dbeta, {len});
+  answer.gradients["beta"] = device.array_of(sums.dbeta, {len});
   return answer;
 }
 

@@ -248,9 +248,9 @@ struct ChannelReads {
 };
 
 /// What goes through the states of the gradients of a chunk's tokens, not under a and z yet, and the cotangents of the
-/// scores: this block's part, the value columns v0.. of its head. `Errors`: what is written are errors, not the values
-/// themselves.
-template <ExecutorTypes B, Size C, Size DK, Size DV, bool Errors>
+/// scores, the value columns in steps of DV. `Errors`: what is written are errors, not the values themselves. Blocks
+/// are chunks.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Errors>
 struct ChannelGradients {
   struct Args {
     typename B::In keys, u, states, adjoints, o_cotangent;  // keys: z o K or, with errors, a o K
@@ -259,51 +259,84 @@ struct ChannelGradients {
     typename B::RowIn beta;
     typename B::Out dq, dk, dx, dp, dl, dv;  // dx: of keys that are read with
     typename B::RowOut ends, dbeta;          // ends: rowsum(S o G), DK for each chunk
-    int blocks;
+    int steps;
   };
   struct Smem {
     typename B::template Tile<"zKc", C, DK> keys;
-    typename B::template Tile<"U", C, DV> U;
-    typename B::template Tile<"Sc", DK, DV> S;
-    typename B::template Tile<"Sc", DK, DV> G;
+    std::conditional_t<Errors, typename B::template Tile<"Lc", C, C>, typename B::template Tile<"Pc", C, C>> scores;
+    typename B::template Tile<"U", C, DV> U[ST];
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"Sc", DK, DV> G[ST];
     typename B::template Tile<"Yc", C, DV> Y;
     TileIf<Errors, typename B::template Tile<"Fc", C, DV>> F;
-    std::conditional_t<Errors, typename B::template Tile<"Lc", C, C>, typename B::template Tile<"Pc", C, C>> scores;
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
-    const int chunk = block / a.blocks;
-    const Place at{head, head * a.blocks + block % a.blocks, block % a.blocks * DV, chunk * C};
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row0 = chunk * C;
+    auto d = sums(b.acc("dQ"_s, Shape<C, DK>{}), b.acc("dP"_s, Shape<C, C>{}), b.partial("from"_s, Shape<DK>{}),
+                  b.partial("from"_s, Shape<C>{}));
     b.pipeline(
-        Shape<2>{}, 1,
-        [&](int, int) {
-          b.load(s.keys, a.keys, head, at.row0);
-          b.load(s.U, a.u, head, at.row0, at.v0);
-          b.load(s.S, a.states, head, chunk * DK, at.v0);
-          b.load(s.G, a.adjoints, head, chunk * DK, at.v0);
-          b.load(s.scores, a.scores, head, at.row0);
+        Shape<ST>{}, a.steps,
+        [&](int i, int st) {
+          if (i == 0) b.load(s.keys, a.keys, head, row0), b.load(s.scores, a.scores, head, row0);
+          b.load(s.U[st], a.u, head, row0, i * DV);
+          b.load(s.S[st], a.states, head, chunk * DK, i * DV);
+          b.load(s.G[st], a.adjoints, head, chunk * DK, i * DV);
         },
-        [&](int, int) {
-          put_cotangents(b, s, a, at);
-          b.store_row("from"_s, a.ends, at.part, chunk * DK, b.dot("from"_s, s.S, s.G));
-          store_scores(b, s, a, at);
-          b.store("part"_s, a.dq, at.part, at.row0, b.abt("dQ"_s, s.Y, s.S));
-          b.store("part"_s, a.dk, at.part, at.row0, b.abt("dK"_s, s.U, s.G));
-          if constexpr (Errors) {
-            b.store("part"_s, a.dx, at.part, at.row0, b.abt("dX"_s, s.F, s.S));
-            store_dbeta(b, s, a, at);
-          } else {
-            store_dv(b, s, a, at);
-          }
+        [&](int i, int st) {
+          of_values(b, s, a, {head, row0, i * DV, st}, d);
         });
+    b.store("part"_s, a.dq, head, row0, d.q);
+    b.store("part"_s, a.dk, head, row0, d.k);
+    d.p.mask(lower, 0);
+    b.store("dP"_s, a.dp, head, row0, d.p);
+    b.store_row("from"_s, a.ends, head, chunk * DK, d.ends.total());
+    if constexpr (Errors) {
+      b.store("part"_s, a.dx, head, row0, d.x);
+      d.l.mask(strictly_lower, 0);
+      b.store("dL"_s, a.dl, head, row0, d.l);
+      b.store_row("dbeta"_s, a.dbeta, head, row0, d.beta.total());
+    }
   }
 
  private:
   struct Place {
-    int head, part, v0, row0;
+    int head, row0, v0, stage;
   };
+  template <class Keys, class Scores, class States, class Rows>
+  struct Sums {
+    Keys q, k, x;
+    Scores p, l;
+    States ends;
+    Rows beta;
+  };
+  template <class Keys, class Scores, class States, class Rows>
+  TILE_FN static Sums<Keys, Scores, States, Rows> sums(Keys keys, Scores scores, States ends, Rows beta) {
+    return {keys, keys, keys, scores, scores, ends, beta};
+  }
 
+  template <class Ex, class All>
+  TILE_FN static void of_values(Ex& b, Smem& s, const Args& a, const Place& at, All& d) {
+    auto& U = s.U[at.stage];
+    auto& S = s.S[at.stage];
+    auto& G = s.G[at.stage];
+    put_cotangents(b, s, a, at);
+    b.mma_abt(d.p, s.Y, U);
+    b.mma_abt(d.q, s.Y, S);
+    b.mma_abt(d.k, U, G);
+    auto terms = in_registers(b, "from"_s, S);
+    terms.zip("from"_s, times, G);
+    d.ends.fold(b.row("from"_s, Shape<DK>{}, 1), terms);
+    if constexpr (Errors) {
+      b.mma_abt(d.l, s.F, U);
+      b.mma_abt(d.x, s.F, S);
+      add_beta(b, s, a, at, d);
+    } else {
+      store_dv(b, s, a, at);
+    }
+    b.sync();
+  }
   /// The cotangents of the reads and, with errors, dV = beta E and F = -dV.
   template <class Ex>
   TILE_FN static void put_cotangents(Ex& b, Smem& s, const Args& a, const Place& at) {
@@ -319,47 +352,37 @@ struct ChannelGradients {
     }
     b.sync();
   }
-  template <class Ex>
-  TILE_FN static void store_scores(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto dP = b.abt("dP"_s, s.Y, s.U);
-    dP.mask(lower, 0);
-    b.store("dP"_s, a.dp, at.part, at.row0, dP);
-    if constexpr (Errors) {
-      auto dL = b.abt("dL"_s, s.F, s.U);
-      dL.mask(strictly_lower, 0);
-      b.store("dL"_s, a.dl, at.part, at.row0, dL);
-    }
-  }
-  template <class Ex>
-  TILE_FN static void store_dbeta(Ex& b, Smem& s, const Args& a, const Place& at) {
+  template <class Ex, class All>
+  TILE_FN static void add_beta(Ex& b, Smem& s, const Args& a, const Place& at, All& d) {
     auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
-    auto R = b.ab("R"_s, s.keys, s.S);
+    auto R = b.ab("R"_s, s.keys, s.S[at.stage]);
     R.zip("R"_s, taken_from, V);
-    auto LU = b.ab("LU"_s, s.scores, s.U);
+    auto LU = b.ab("LU"_s, s.scores, s.U[at.stage]);
     R.zip("R"_s, minus, LU);
     if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, V);
     auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
-    b.store_row("dbeta"_s, a.dbeta, at.part, at.row0, b.dot("dbeta"_s, E, R));
+    E.zip("dbeta"_s, times, R);
+    d.beta.fold(b.row("from"_s, Shape<C>{}, 1), E);
   }
   /// Of the values, where they are what is written.
   template <class Ex>
   TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto dV = b.ab("dV"_s, s.keys, s.G);
+    auto dV = b.ab("dV"_s, s.keys, s.G[at.stage]);
     if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
     b.mma_atb(dV, s.scores, s.Y);
     b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
   }
 };
 
-/// The gradients of a chunk's queries, keys and log decays, of DC channels at a time: the sums of the parts through the
-/// states under their decays, and what goes through the scores. Blocks are chunks.
+/// The gradients of a chunk's queries, keys and log decays, of DC channels at a time: what goes through the states,
+/// under its decays, and through the scores. Blocks are chunks.
 template <ExecutorTypes B, Size C, Size DK, Size DC, bool Errors>
 struct ChannelScoreGradients {
   struct Args {
-    typename B::In q, k, log_decay, dq_parts, dk_parts, dx_parts, dp_parts, dl_parts;
+    typename B::In q, k, log_decay, dq_states, dk_states, dx, dp, dl;
     typename B::RowIn ends;
-    typename B::Out dq, dk, dlog_decay;
-    int group, parts;  // of a head
+    typename B::Out dq, dk, dq_of_heads, dk_of_heads, dlog_decay;
+    int group;  // of more heads than one: they have parts
   };
   struct Smem {
     typename B::template Tile<"Q", C, DC> Q[2];
@@ -374,8 +397,8 @@ struct ChannelScoreGradients {
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int row0 = chunk * C;
-    b.put(s.dP, sum_of_parts(b, "dP"_s, Shape<C, C>{}, a, a.dp_parts, head, row0));
-    if constexpr (Errors) b.put(s.dL, sum_of_parts(b, "dL"_s, Shape<C, C>{}, a, a.dl_parts, head, row0));
+    b.put(s.dP, b.load_acc("dP"_s, Shape<C, C>{}, a.dp, head, row0));
+    if constexpr (Errors) b.put(s.dL, b.load_acc("dL"_s, Shape<C, C>{}, a.dl, head, row0));
     b.pipeline(
         Shape<2>{}, DK / DC,
         [&](int i, int st) {
@@ -397,16 +420,6 @@ struct ChannelScoreGradients {
     Acc q, k, up_to, after, all;
   };
 
-  template <class Ex, class St, class Sh>
-  TILE_FN static auto sum_of_parts(Ex& b, St st, Sh shape, const Args& a, const typename B::In& parts, int head,
-                                   int row0, int col0 = 0) {
-    auto sum = b.load_acc(st, shape, parts, head * a.parts, row0, col0);
-    for (int p = 1; p < a.parts; ++p) {
-      auto part = b.load_acc(st, shape, parts, head * a.parts + p, row0, col0);
-      sum.zip(st, plus, part);
-    }
-    return sum;
-  }
   template <class Ex>
   TILE_FN static void of_channels(Ex& b, Smem& s, const Args& a, const Place& at) {
     auto& Q = s.Q[at.stage];
@@ -423,8 +436,13 @@ struct ChannelScoreGradients {
     b.mma(Level{0}, d.q, s.dP, K);
     b.mma_atb(Level{0}, d.k, s.dP, Q);
     for (int h = C / 2; h > 0; h /= 2) split(b, s, d, q, k, h, --level);
-    b.store("part"_s, a.dq, at.head, at.row0, d.q, at.c0);
-    b.store("part"_s, a.dk, at.head, at.row0, d.k, at.c0);
+    if (a.group == 1) {
+      b.store("out"_s, a.dq, at.head, at.row0, d.q, at.c0);
+      b.store("out"_s, a.dk, at.head, at.row0, d.k, at.c0);
+    } else {
+      b.store("part"_s, a.dq_of_heads, at.head, at.row0, d.q, at.c0);
+      b.store("part"_s, a.dk_of_heads, at.head, at.row0, d.k, at.c0);
+    }
     store_decays(b, a, at, d, decays.all);
   }
   /// What goes through the states; with errors, the keys' takes what keys that are read with have.
@@ -433,15 +451,15 @@ struct ChannelScoreGradients {
                                      const X& k) {
     const auto to_query = [&](auto x, auto decay) { return b.planted("dq_not_decayed"_s, x * decay, x); };
     const Shape<C, DC> shape{};
-    auto dQ = sum_of_parts(b, "part"_s, shape, a, a.dq_parts, at.head, at.row0, at.c0);
+    auto dQ = b.load_acc("part"_s, shape, a.dq_states, at.head, at.row0, at.c0);
     dQ.zip("dQ"_s, to_query, decays.up_to);
-    auto dK = sum_of_parts(b, "part"_s, shape, a, a.dk_parts, at.head, at.row0, at.c0);
+    auto dK = b.load_acc("part"_s, shape, a.dk_states, at.head, at.row0, at.c0);
     dK.zip("dK"_s, times, decays.after);
     auto up_to = dQ, after = dK;
     up_to.zip("from"_s, times, q);
     after.zip("from"_s, times, k);
     if constexpr (Errors) {
-      auto dX = sum_of_parts(b, "part"_s, shape, a, a.dx_parts, at.head, at.row0, at.c0);
+      auto dX = b.load_acc("part"_s, shape, a.dx, at.head, at.row0, at.c0);
       dX.zip("dX"_s, times, decays.up_to);
       if (b.planted("dk_without_read"_s, true, false)) dK.zip("dK"_s, plus, dX);
       dX.zip("from"_s, times, k);
@@ -491,9 +509,8 @@ struct ChannelScoreGradients {
       return b.planted("dlog_decay_without_state"_s, x + decay * state, x);
     };
     d.all.zip("gates"_s, plus, d.up_to);
-    for (int p = 0; p < a.parts; ++p)
-      d.all.map("gates"_s, with_state, total,
-                b.load_col("from"_s, Shape<1, DC>{}, a.ends, at.head * a.parts + p, at.row0 / C * DK + at.c0));
+    d.all.map("gates"_s, with_state, total,
+              b.load_col("from"_s, Shape<1, DC>{}, a.ends, at.head, at.row0 / C * DK + at.c0));
     b.store("dlog_decay"_s, a.dlog_decay, at.head, at.row0, d.all, at.c0);
   }
 };
