@@ -141,11 +141,11 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   }
   template <class C, class A, class B>
   TILE_FN void mma(Level level, C& c, const A& a, const B& b) {
-    multiply<false>(b, c, PairsOf<A>{a, level});
+    multiply_pairs(c, PairsOf<A>{a, level}, b);
   }
   template <class C, class A, class B>
   TILE_FN void mma_atb(Level level, C& c, const A& a, const B& b) {
-    multiply<false>(b, c, PairsOf<Transposed<A>>{Transposed<A>{a}, level});
+    multiply_pairs(c, PairsOf<Transposed<A>>{Transposed<A>{a}, level}, b);
   }
 
   // mma.sync is synchronous: what other executors overlap happens at once.
@@ -211,8 +211,6 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     static constexpr int rows = X::rows, cols = X::cols;
     static constexpr bool transposed = requires(const X& x) { x.t; };
     TILE_FN bool has(int r, int k) const { return at_level(level, transposed ? k : r, transposed ? r : k); }
-    /// Whether any is in a block of 16 rows and 16 columns.
-    TILE_FN bool meets(int r, int k) const { return blocks_meet(level, transposed ? k : r, transposed ? r : k); }
   };
   TILE_FN static bool blocks_meet(Level level, int rows, int columns) {
     return at_level({level.h / 16}, rows, columns);
@@ -241,10 +239,7 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   template <int MT, class A>
   TILE_FN void left(typename Atom<A::format>::Register (&a)[4], const A& x, int mt, int kk) const {
     constexpr Format F = A::format;
-    if constexpr (requires { x.level; }) {
-      left<MT>(a, x.m, mt, kk);
-      if (x.level.h < 16) keep_pairs<MT>(a, x, kk);
-    } else if constexpr (requires { x.a; }) {
+    if constexpr (requires { x.a; }) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i] = x.a[mt][kk][i];
     } else if constexpr (F == Format::e4m3) {
@@ -269,7 +264,7 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     }
   }
   // Of the elements that registers of a left operand hold, in the order of `left`, those of a level.
-  template <int MT, class A>
+  template <class A>
   TILE_FN void keep_pairs(typename Atom<A::format>::Register (&a)[4], const A& x, int kk) const {
     using Register = typename Atom<A::format>::Register;
     const std::uint32_t others = others_of_diagonal<A::transposed>(x.level);
@@ -335,8 +330,6 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
       static_assert(N % (16 * Parts) == 0);
 #pragma unroll
       for (int kk = 0; kk < K / depth; ++kk) {
-        if constexpr (requires { a1.level; })
-          if (MT == 1 && !a1.meets(w.warp, kk * depth / 16)) continue;
         typename Atom<F>::Register a[MT][4], a2[sizeof...(Rest) ? MT : 1][4], b[4];
 #pragma unroll
         for (int mt = 0; mt < MT; ++mt) {
@@ -351,6 +344,34 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
             Atom<F>::mma(c1.x[mt][2 * np], a[mt], b[0], b[1]);
             Atom<F>::mma(c1.x[mt][2 * np + 1], a[mt], b[2], b[3]);
             if constexpr (sizeof...(Rest) == 2) second_mma<F>(a2[mt], b, mt, np, rest...);
+          }
+        }
+      }
+    }
+  }
+  // C += A B with a level's elements of A: in blocks of 16 rows, of one half on the diagonal, else the other half's.
+  template <class X, class C, class B>
+  TILE_FN void multiply_pairs(C& c, const PairsOf<X>& a, const B& y) {
+    constexpr Format F = B::format;
+    if constexpr (F == Format::fp32 || X::format != F) {
+      multiply<false>(y, c, a);
+    } else {
+      constexpr int MT = C::MT, pairs = C::NT / 2, steps = 16 / Atom<F>::depth;
+      const int half = a.level.h / 16;
+#pragma unroll
+      for (int mt = 0; mt < MT; ++mt) {
+        const int rows = w.warp * MT + mt, first = half == 0 ? rows : (rows ^ half) & -half;
+        if (half != 0 && ((rows & half) != 0) == a.transposed) continue;
+#pragma unroll 1
+        for (int kk = first * steps; kk < (first + imax(1, half)) * steps; ++kk) {
+          typename Atom<F>::Register left_block[4], right_block[4];
+          left<MT>(left_block, a.m, mt, kk);
+          if (half == 0) keep_pairs(left_block, a, kk);
+#pragma unroll
+          for (int np = 0; np < pairs; ++np) {
+            right<false>(right_block, y, w.part * pairs + np, kk);
+            Atom<F>::mma(c.x[mt][2 * np], left_block, right_block[0], right_block[1]);
+            Atom<F>::mma(c.x[mt][2 * np + 1], left_block, right_block[2], right_block[3]);
           }
         }
       }
