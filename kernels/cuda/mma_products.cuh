@@ -106,38 +106,11 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   // Of the pairs of a level alone: blocks of 16 rows and 16 columns that have none are left out.
   template <class C, class A, class B>
   TILE_FN void mma_abt(Level level, C& c, const A& a, const B& b) {
-    constexpr Format F = B::format;
-    if constexpr (F == Format::fp32 || A::format != F) {
-      C all = c;
-      mma_abt(all, a, b);
-      c.each([&](auto& y, int mt, int nt, int i) {
-        if (at_level(level, c.row_of(mt, i), c.col_of(nt, i))) y = all.x[mt][nt][i];
-      });
-    } else {
-#pragma unroll
-      for (int mt = 0; mt < C::MT; ++mt)
-#pragma unroll
-        for (int np = 0; np < C::NT / 2; ++np) {
-          const int columns = w.part * (C::NT / 2) + np;
-          if (!blocks_meet(level, w.warp * C::MT + mt, columns)) continue;
-          std::remove_all_extents_t<decltype(c.x)> sums[2][4];
-#pragma unroll
-          for (int i = 0; i < 8; ++i) sums[i / 4][i % 4] = c.x[mt][2 * np + i / 4][i % 4];
-#pragma unroll
-          for (int kk = 0; kk < A::cols / Atom<F>::depth; ++kk) {
-            typename Atom<F>::Register left_block[4], right_block[4];
-            left<C::MT>(left_block, a, mt, kk);
-            right<true>(right_block, b, columns, kk);
-            Atom<F>::mma(sums[0], left_block, right_block[0], right_block[1]);
-            Atom<F>::mma(sums[1], left_block, right_block[2], right_block[3]);
-          }
-          const std::uint32_t others = others_of_diagonal<false>(level);
-#pragma unroll
-          for (int i = 0; i < 8; ++i)
-            if ((others & 15u << 4 * (i % 4 / 2 * 4 + i / 4 * 2 + i % 2)) == 0)
-              c.x[mt][2 * np + i / 4][i % 4] = sums[i / 4][i % 4];
-        }
-    }
+    sum_pairs(level, b, c, a);
+  }
+  template <class C1, class A1, class C2, class A2, class B>
+  TILE_FN void mma_abt(Level level, C1& c1, const A1& a1, C2& c2, const A2& a2, const B& b) {
+    sum_pairs(level, b, c1, a1, c2, a2);
   }
   template <class C, class A, class B>
   TILE_FN void mma(Level level, C& c, const A& a, const B& b) {
@@ -212,9 +185,6 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     static constexpr bool transposed = requires(const X& x) { x.t; };
     TILE_FN bool has(int r, int k) const { return at_level(level, transposed ? k : r, transposed ? r : k); }
   };
-  TILE_FN static bool blocks_meet(Level level, int rows, int columns) {
-    return at_level({level.h / 16}, rows, columns);
-  }
 
   // Address of the 16x16 block of 16-bit elements (row block rb, chunk pair cp) for a lane whose offset inside the
   // block is `offset`: tile bases are 1024-byte aligned, so XOR stays inside a line, and 16 rows are whole groups of 8
@@ -348,6 +318,52 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
         }
       }
     }
+  }
+  // C += A B^T at a level's elements of C; the right operand's fragments are loaded once for all pairs.
+  template <class B, class C, class A, class... Rest>
+  TILE_FN void sum_pairs(Level level, const B& b, C& c, const A& a, Rest&&... rest) {
+    constexpr Format F = B::format;
+    if constexpr (F == Format::fp32 || A::format != F) {
+      C all = c;
+      mma_abt(all, a, b);
+      c.each([&](auto& y, int mt, int nt, int i) {
+        if (at_level(level, c.row_of(mt, i), c.col_of(nt, i))) y = all.x[mt][nt][i];
+      });
+      if constexpr (sizeof...(Rest) > 0) sum_pairs(level, b, rest...);
+    } else {
+      constexpr int steps = A::cols / Atom<F>::depth;
+#pragma unroll
+      for (int mt = 0; mt < C::MT; ++mt)
+#pragma unroll
+        for (int np = 0; np < C::NT / 2; ++np) {
+          const int columns = w.part * (C::NT / 2) + np;
+          if (!at_level({level.h / 16}, w.warp * C::MT + mt, columns)) continue;
+          typename Atom<F>::Register right_blocks[steps][4];
+#pragma unroll
+          for (int kk = 0; kk < steps; ++kk) right<true>(right_blocks[kk], b, columns, kk);
+          sum_block(level, right_blocks, mt, np, c, a);
+          if constexpr (sizeof...(Rest) > 0) sum_block(level, right_blocks, mt, np, rest...);
+        }
+    }
+  }
+  template <int Steps, class R, class C, class A>
+  TILE_FN void sum_block(Level level, const R (&right_blocks)[Steps][4], int mt, int np, C& c, const A& a) {
+    constexpr Format F = A::format;
+    std::remove_all_extents_t<decltype(c.x)> sums[2][4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i / 4][i % 4] = c.x[mt][2 * np + i / 4][i % 4];
+#pragma unroll
+    for (int kk = 0; kk < Steps; ++kk) {
+      R left_block[4];
+      left<C::MT>(left_block, a, mt, kk);
+      Atom<F>::mma(sums[0], left_block, right_blocks[kk][0], right_blocks[kk][1]);
+      Atom<F>::mma(sums[1], left_block, right_blocks[kk][2], right_blocks[kk][3]);
+    }
+    const std::uint32_t others = others_of_diagonal<false>(level);
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if ((others & 15u << 4 * (i % 4 / 2 * 4 + i / 4 * 2 + i % 2)) == 0)
+        c.x[mt][2 * np + i / 4][i % 4] = sums[i / 4][i % 4];
   }
   // C += A B with a level's elements of A: in blocks of 16 rows, of one half on the diagonal, else the other half's.
   template <class X, class C, class B>

@@ -325,6 +325,11 @@ class DrawBlock {
   // of the pairs of a level (draw_channels.hpp)
   template <class Cc, class A, class Bt>
   DRAW_FN void mma_abt(tile::Level level, Cc& c, A& a, Bt& b);
+  template <class C1, class A1, class C2, class A2, class Bt>
+  DRAW_FN void mma_abt(tile::Level level, C1& c1, A1& a1, C2& c2, A2& a2, Bt& b) {
+    mma_abt(level, c1, a1, b);
+    mma_abt(level, c2, a2, b);
+  }
   template <class Cc, class A, class Bt>
   DRAW_FN void mma(tile::Level level, Cc& c, A& a, Bt& b);
   template <class Cc, class A, class Bt>

@@ -77,6 +77,11 @@ class HostProducts : public HostRegisters<T> {
       for (int r = 0; r < n; ++r) std::copy_n(&sums[idx(r * n)], n, &c.v[idx((i0 + r) * N + j0)]);
     });
   }
+  template <class C1, class A1, class C2, class A2, class Bt>
+  void mma_abt(Level level, C1& c1, A1& a1, C2& c2, A2& a2, Bt& b) {
+    mma_abt(level, c1, a1, b);
+    mma_abt(level, c2, a2, b);
+  }
   template <class Cc, class A, class Bt>
   void mma(Level level, Cc& c, A& a, Bt& b) {
     touch(a), touch(b);

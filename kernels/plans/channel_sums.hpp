@@ -96,14 +96,18 @@ struct ChannelPlan {
         3, heads, chunks * blocks,
         {aq.in(), scores_of_chunks.in(), cotangents.o.in(), scale.row_in(), updates.out(), du.out(), blocks});
   }
-  /// Gradients, when the adjoints are known too; `read`: L with errors, else P; with errors, these and the write
-  /// strengths.
+  /// Gradients, when the adjoints are known too; with errors, of these, L and the write strengths.
   void gradients_of(const Values& u, const Values& errors, const Values& read, const Values& beta) {
-    device.template launch<ChannelGradients<B, C, D, gradient_DV, stages, Errors>, B, Errors ? 1 : 2>(
+    const int steps = imax(1, ceil_div(V, gradient_DV));
+    device.template launch<ChannelGradients<B, C, D, gradient_DV, stages, Errors>, B, 2>(
         5, heads, chunks,
-        {(Errors ? ak : zk).in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), scale.row_in(), x.v.in(),
-         errors.in(), read.in(), beta.row_in(), dq_states.out(), dk_states.out(), dx.out(), dp.out(), dl.out(),
-         dv.out(), ends.row_out(), dbeta.row_out(), imax(1, ceil_div(V, gradient_DV))});
+        {zk.in(), u.in(), states.in(), adjoints.in(), cotangents.o.in(), scores_of_chunks.in(), scale.row_in(),
+         dq_states.out(), dk_states.out(), dp.out(), dv.out(), ends.row_out(), steps});
+    if constexpr (Errors)
+      device.template launch<ChannelErrorGradients<B, C, D, gradient_DV, stages>, B, 2>(
+          9, heads, chunks,
+          {ak.in(), u.in(), states.in(), x.v.in(), errors.in(), read.in(), beta.row_in(), dx.out(), dl.out(), dv.out(),
+           dbeta.row_out(), steps});
     device.template launch<ChannelScoreGradients<B, C, D, DC, Errors>, B, 2>(
         6, heads, chunks,
         {x.q.in(), x.k.in(), log_decay.in(), dq_states.in(), dk_states.in(), dx.in(), dp.in(), dl.in(), ends.row_in(),

@@ -144,8 +144,10 @@ struct ChannelScores {
       if (c0 + DC < DK) next = half_inputs(b, Shape<C, DC>{}, a, place(c0 + DC));
       b.mma_abt(Level{0}, P, s.queries[0], s.keys[0]);
       for (int h = 1, level = 1; h < C; h *= 2, ++level) {
-        b.mma_abt(Level{h}, P, s.queries[level], s.keys[level]);
-        if constexpr (Errors) b.mma_abt(Level{h}, L, s.keys[level], s.keys[level]);
+        if constexpr (Errors)
+          b.mma_abt(Level{h}, P, s.queries[level], L, s.keys[level], s.keys[level]);
+        else
+          b.mma_abt(Level{h}, P, s.queries[level], s.keys[level]);
       }
       b.sync();
     }
@@ -247,130 +249,137 @@ struct ChannelReads {
   }
 };
 
-/// What goes through the states of the gradients of a chunk's tokens, not under a and z yet, and the cotangents of the
-/// scores, the value columns in steps of DV. `Errors`: what is written are errors, not the values themselves. Blocks
-/// are chunks.
+/// What goes through the states of the gradients of a chunk's queries and of keys that are written with, not under a
+/// and z yet, and the cotangents of the scores, the value columns in steps of DV; without `Errors`, of the values, too.
+/// Blocks are chunks, here and below.
 template <ExecutorTypes B, Size C, Size DK, Size DV, int ST, bool Errors>
 struct ChannelGradients {
   struct Args {
-    typename B::In keys, u, states, adjoints, o_cotangent;  // keys: z o K or, with errors, a o K
+    typename B::In zk, u, states, adjoints, o_cotangent, scores;
     typename B::RowIn scale;
-    typename B::In v, errors, scores;  // with errors: V, E and L; else of these P alone
-    typename B::RowIn beta;
-    typename B::Out dq, dk, dx, dp, dl, dv;  // dx: of keys that are read with
-    typename B::RowOut ends, dbeta;          // ends: rowsum(S o G), DK for each chunk
+    typename B::Out dq, dk, dp, dv;
+    typename B::RowOut ends;  // rowsum(S o G), DK for each chunk
     int steps;
   };
   struct Smem {
-    typename B::template Tile<"zKc", C, DK> keys;
-    std::conditional_t<Errors, typename B::template Tile<"Lc", C, C>, typename B::template Tile<"Pc", C, C>> scores;
+    TileIf<!Errors, typename B::template Tile<"zKc", C, DK>> zK;
+    TileIf<!Errors, typename B::template Tile<"Pc", C, C>> P;
     typename B::template Tile<"U", C, DV> U[ST];
     typename B::template Tile<"Sc", DK, DV> S[ST];
     typename B::template Tile<"Sc", DK, DV> G[ST];
     typename B::template Tile<"Yc", C, DV> Y;
-    TileIf<Errors, typename B::template Tile<"Fc", C, DV>> F;
   };
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
     const int row0 = chunk * C;
-    auto d = sums(b.acc("dQ"_s, Shape<C, DK>{}), b.acc("dP"_s, Shape<C, C>{}), b.partial("from"_s, Shape<DK>{}),
-                  b.partial("from"_s, Shape<C>{}));
+    auto dQ = b.acc("dQ"_s, Shape<C, DK>{}), dK = b.acc("dK"_s, Shape<C, DK>{});
+    auto dP = b.acc("dP"_s, Shape<C, C>{});
+    auto ends = b.partial("from"_s, Shape<DK>{});
     b.pipeline(
         Shape<ST>{}, a.steps,
         [&](int i, int st) {
-          if (i == 0) b.load(s.keys, a.keys, head, row0), b.load(s.scores, a.scores, head, row0);
+          if constexpr (!Errors)
+            if (i == 0) b.load(s.zK, a.zk, head, row0), b.load(s.P, a.scores, head, row0);
           b.load(s.U[st], a.u, head, row0, i * DV);
           b.load(s.S[st], a.states, head, chunk * DK, i * DV);
           b.load(s.G[st], a.adjoints, head, chunk * DK, i * DV);
         },
         [&](int i, int st) {
-          of_values(b, s, a, {head, row0, i * DV, st}, d);
+          auto Y = b.load_acc("dO"_s, Shape<C, DV>{}, a.o_cotangent, head, row0, i * DV);
+          Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, head, row0));
+          b.put(s.Y, Y);
+          b.sync();
+          b.mma_abt(dP, s.Y, s.U[st]);
+          b.mma_abt(dQ, s.Y, s.S[st]);
+          b.mma_abt(dK, s.U[st], s.G[st]);
+          auto terms = in_registers(b, "from"_s, s.S[st]);
+          terms.zip("from"_s, times, s.G[st]);
+          ends.fold(b.row("from"_s, Shape<DK>{}, 1), terms);
+          if constexpr (!Errors) store_dv(b, s, a, head, row0, i, st);
+          b.sync();
         });
-    b.store("part"_s, a.dq, head, row0, d.q);
-    b.store("part"_s, a.dk, head, row0, d.k);
-    d.p.mask(lower, 0);
-    b.store("dP"_s, a.dp, head, row0, d.p);
-    b.store_row("from"_s, a.ends, head, chunk * DK, d.ends.total());
-    if constexpr (Errors) {
-      b.store("part"_s, a.dx, head, row0, d.x);
-      d.l.mask(strictly_lower, 0);
-      b.store("dL"_s, a.dl, head, row0, d.l);
-      b.store_row("dbeta"_s, a.dbeta, head, row0, d.beta.total());
-    }
+    b.store("part"_s, a.dq, head, row0, dQ);
+    b.store("part"_s, a.dk, head, row0, dK);
+    dP.mask(lower, 0);
+    b.store("dP"_s, a.dp, head, row0, dP);
+    b.store_row("from"_s, a.ends, head, chunk * DK, ends.total());
   }
 
  private:
-  struct Place {
-    int head, row0, v0, stage;
+  template <class Ex>
+  TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, int head, int row0, int step, int stage) {
+    auto dV = b.ab("dV"_s, s.zK, s.G[stage]);
+    if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
+    b.mma_atb(dV, s.P, s.Y);
+    b.store("out"_s, a.dv, head, row0, dV, step * DV);
+  }
+};
+
+/// Where errors are written: the gradients of the keys that are read with, not under a yet, of the system, of the write
+/// strengths and the values, in steps of DV columns.
+template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
+struct ChannelErrorGradients {
+  struct Args {
+    typename B::In ak, u, states, v, errors, read;  // read: L
+    typename B::RowIn beta;
+    typename B::Out dx, dl, dv;
+    typename B::RowOut dbeta;
+    int steps;
   };
-  template <class Keys, class Scores, class States, class Rows>
-  struct Sums {
-    Keys q, k, x;
-    Scores p, l;
-    States ends;
-    Rows beta;
+  struct Smem {
+    typename B::template Tile<"Xc", C, DK> aK;
+    typename B::template Tile<"Lc", C, C> L;
+    typename B::template Tile<"U", C, DV> U[ST];
+    typename B::template Tile<"Sc", DK, DV> S[ST];
+    typename B::template Tile<"Fc", C, DV> F;
   };
-  template <class Keys, class Scores, class States, class Rows>
-  TILE_FN static Sums<Keys, Scores, States, Rows> sums(Keys keys, Scores scores, States ends, Rows beta) {
-    return {keys, keys, keys, scores, scores, ends, beta};
+
+  template <class Ex>
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
+    const int row0 = chunk * C;
+    auto dX = b.acc("dX"_s, Shape<C, DK>{});
+    auto dL = b.acc("dL"_s, Shape<C, C>{});
+    auto dbeta = b.partial("dbeta"_s, Shape<C>{});
+    b.pipeline(
+        Shape<ST>{}, a.steps,
+        [&](int i, int st) {
+          if (i == 0) b.load(s.aK, a.ak, head, row0), b.load(s.L, a.read, head, row0);
+          b.load(s.U[st], a.u, head, row0, i * DV);
+          b.load(s.S[st], a.states, head, chunk * DK, i * DV);
+        },
+        [&](int i, int st) {
+          const auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, head, row0, i * DV);
+          auto dV = E;
+          dV.map("X"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, head, row0));
+          b.store("out"_s, a.dv, head, row0, dV, i * DV);
+          dV.map("X"_s, negative);
+          b.put(s.F, dV);
+          b.sync();
+          b.mma_abt(dL, s.F, s.U[st]);
+          b.mma_abt(dX, s.F, s.S[st]);
+          auto terms = read_errors(b, s, a, head, row0, i, st);
+          terms.zip("dbeta"_s, times, E);
+          dbeta.fold(b.row("dbeta"_s, Shape<C>{}, 1), terms);
+          b.sync();
+        });
+    b.store("part"_s, a.dx, head, row0, dX);
+    dL.mask(strictly_lower, 0);
+    b.store("dL"_s, a.dl, head, row0, dL);
+    b.store_row("dbeta"_s, a.dbeta, head, row0, dbeta.total());
   }
 
-  template <class Ex, class All>
-  TILE_FN static void of_values(Ex& b, Smem& s, const Args& a, const Place& at, All& d) {
-    auto& U = s.U[at.stage];
-    auto& S = s.S[at.stage];
-    auto& G = s.G[at.stage];
-    put_cotangents(b, s, a, at);
-    b.mma_abt(d.p, s.Y, U);
-    b.mma_abt(d.q, s.Y, S);
-    b.mma_abt(d.k, U, G);
-    auto terms = in_registers(b, "from"_s, S);
-    terms.zip("from"_s, times, G);
-    d.ends.fold(b.row("from"_s, Shape<DK>{}, 1), terms);
-    if constexpr (Errors) {
-      b.mma_abt(d.l, s.F, U);
-      b.mma_abt(d.x, s.F, S);
-      add_beta(b, s, a, at, d);
-    } else {
-      store_dv(b, s, a, at);
-    }
-    b.sync();
-  }
-  /// The cotangents of the reads and, with errors, dV = beta E and F = -dV.
+ private:
+  /// R.
   template <class Ex>
-  TILE_FN static void put_cotangents(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto Y = b.load_acc("dO"_s, Shape<C, DV>{}, a.o_cotangent, at.head, at.row0, at.v0);
-    Y.map("X"_s, times, b.load_row("scale"_s, Shape<C>{}, a.scale, at.head, at.row0));
-    b.put(s.Y, Y);
-    if constexpr (Errors) {
-      auto dV = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
-      dV.map("X"_s, times, b.load_row("beta"_s, Shape<C>{}, a.beta, at.head, at.row0));
-      b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
-      dV.map("X"_s, negative);
-      b.put(s.F, dV);
-    }
-    b.sync();
-  }
-  template <class Ex, class All>
-  TILE_FN static void add_beta(Ex& b, Smem& s, const Args& a, const Place& at, All& d) {
-    auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.v, at.head, at.row0, at.v0);
-    auto R = b.ab("R"_s, s.keys, s.S[at.stage]);
+  TILE_FN static auto read_errors(Ex& b, Smem& s, const Args& a, int head, int row0, int step, int stage) {
+    auto V = b.load_acc("V"_s, Shape<C, DV>{}, a.v, head, row0, step * DV);
+    auto R = b.ab("R"_s, s.aK, s.S[stage]);
     R.zip("R"_s, taken_from, V);
-    auto LU = b.ab("LU"_s, s.scores, s.U[at.stage]);
+    auto LU = b.ab("LU"_s, s.L, s.U[stage]);
     R.zip("R"_s, minus, LU);
     if (b.planted("dbeta_of_value"_s, false, true)) R.zip("R"_s, copy, V);
-    auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, at.v0);
-    E.zip("dbeta"_s, times, R);
-    d.beta.fold(b.row("from"_s, Shape<C>{}, 1), E);
-  }
-  /// Of the values, where they are what is written.
-  template <class Ex>
-  TILE_FN static void store_dv(Ex& b, Smem& s, const Args& a, const Place& at) {
-    auto dV = b.ab("dV"_s, s.keys, s.G[at.stage]);
-    if (b.planted("dv_without_later_reads"_s, false, true)) dV.map("dV"_s, [](auto x) { return x * 0; });
-    b.mma_atb(dV, s.scores, s.Y);
-    b.store("out"_s, a.dv, at.head, at.row0, dV, at.v0);
+    return R;
   }
 };
 
