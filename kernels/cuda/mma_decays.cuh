@@ -19,12 +19,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   TILE_FN auto decay_prefix(St st, Shape<R> shape, const RowIn& g, int head, int row0, int lag = 0) {
     gather_decays(g, head, row0, R);
     chain<false>(R, 1, [](Real& product, Real alpha) { return product = decayed<St>(product, alpha); });
-    auto o = this->row(st, shape, 1);
-    this->each_row(o, [&](Real& y, int r) {
-      if (r >= lag) y = scratch()[r - lag];
-    });
-    sync();
-    return o;
+    return row_of_scratch(st, shape, -lag, 1);
   }
   /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
   template <class St, int R>
@@ -116,12 +111,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     constexpr int rows = MT * 16 * Warps;
     gather(z);
     chain<true>(rows, 0, [](Real& sum, Real x) { return sum += x; });
-    auto o = this->row(st, Shape<rows>{}, 0);
-    this->each_row(o, [&](Real& y, int r) {
-      if (r + lag < rows) y = scratch()[r + lag];
-    });
-    sync();
-    return o;
+    return row_of_scratch(st, Shape<rows>{}, lag);
   }
   /// Row r sums z(i) over i < r.
   template <class St, int MT>
@@ -209,10 +199,13 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
       }
     });
   }
+  /// The numbers of R rows, or of those `shift` behind, or `missing`.
   template <class St, int R>
-  TILE_FN auto row_of_scratch(St st, Shape<R> shape) {
-    auto o = this->row(st, shape, 0);
-    this->each_row(o, [&](Real& y, int r) { y = scratch()[r]; });
+  TILE_FN auto row_of_scratch(St st, Shape<R> shape, int shift = 0, Real missing = 0) {
+    auto o = this->row(st, shape, missing);
+    this->each_row(o, [&](Real& y, int r) {
+      if (r + shift >= 0 && r + shift < R) y = scratch()[r + shift];
+    });
     sync();
     return o;
   }
