@@ -89,7 +89,8 @@ template <bool Errors, class Ex, class Inputs, class Smem, class Args, class Pla
 TILE_FN void half_products(Ex& b, const Inputs& x, Smem& s, const Args& a, const Place& at) {
   auto decays = half_decays(x.log_decay);
   auto of_queries = b.planted("decay_index_of_scores"_s, decays.up_to, decays.after);
-  auto of_keys = b.planted("decay_index_of_errors"_s, decays.up_to, decays.after);
+  auto of_keys = decays.up_to;
+  if constexpr (Errors) of_keys = b.planted("decay_index_of_errors"_s, decays.up_to, decays.after);
   const auto product = [&](auto y, const auto& of) {
     y.zip("X"_s, times, of);
     return y;

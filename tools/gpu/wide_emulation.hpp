@@ -6,9 +6,9 @@
 
 namespace assay {
 
-/// The CPU's answer to a problem of that recurrence as kernels/arguments/wide_delta.cu and wide_sums.cu launch it: the
-/// parts of dq and dk of each block of columns are rounded before they are added, and so are their scores. The forms of
-/// kernels/arguments take all columns in one block. Null for a recurrence that has no such parts.
+/// The CPU's answer to a problem of that recurrence as a device launches it: the parts of dq and dk of each block of
+/// columns are rounded before they are added, and so are their scores. The forms of kernels/arguments take all columns
+/// in one block. Null for a recurrence that has no such parts.
 using RunInBlocks = Answer (*)(const Problem& problem, const Policy& policy, int tile);
 RunInBlocks in_blocks_of_wide_heads(std::string_view mechanism);
 
