@@ -228,7 +228,7 @@ TEST_F(TileDraws, GoWhereTheyAreTaken) {
     EXPECT_EQ(different(a.outputs, b.outputs) + different(a.gradients, b.gradients), "");
   };
   drawn(policy);
-  EXPECT_EQ(gpu.compiled, std::vector<std::string>{"9 tile programs of chunkwise"});
+  EXPECT_EQ(gpu.compiled, std::vector<std::string>{"6 tile programs of chunkwise"});
   EXPECT_THROW(gpu.tiles->run(form, problem, Policy::of(form.sites, Format::fp64), 0), NotDrawn);
   drawn(Policy::of(form.sites, Format::fp64));
   std::map<std::string, SiteStats, std::less<>> stats;
