@@ -160,7 +160,7 @@ constexpr std::string_view remarks = R"(## What is not within it, and why
 
 - `tile N, by tile M`: the tile shape decides what is rounded, not only in which order. A token of the first chunk reads no state, and in chunks of 64 tokens that is every token up to the 64th; in
   chunks of 16 its operands have been stored in the precision. Where nothing else of a row is stored (gradients of decays and step sizes, which leave in fp32), the error of the one is many times the
-  spread of the other. `mamba2`, `gla`, `falcon2` and `falcon3a` show it most; by itself, every tile shape is calibrated. So a kernel is to be judged at its own tile shape, and who
+  spread of the other. `mamba2`, `falcon2` and `falcon3a` show it most; by itself, every tile shape is calibrated. So a kernel is to be judged at its own tile shape, and who
   judges one of unknown tiles by `assay check` must know that it stands for the form's first.
 - `token by token, by the contract`: a sum of 16 products that a tensor core makes exactly, as of the first tokens of a state that leaves in fp32, is exact under bf16's contract, and an fp32 unit rounds it 16
   times. Such kernels have another contract (`products`), by which they are judged as they should be.
