@@ -22,7 +22,9 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
     template <class Ct>
     TILE_FN Four(const Ct& A, int i, int k) {
       static_assert(std::is_same_v<typename Ct::E, Real>);
-      Base::copy_chunks(x, A, i, k);
+#pragma unroll
+      for (int u = 0; u < 4; u += Ct::chunk_elements)
+        reinterpret_cast<uint4&>(x[u]) = reinterpret_cast<const uint4&>(A.at(i, k + u));
     }
   };
 
