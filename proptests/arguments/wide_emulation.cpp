@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <stdexcept>
-#include <string>
 
 #include "kernels/arguments/rooms.hpp"
 #include "tools/gpu/argument_cases.hpp"
@@ -21,29 +20,29 @@ double distance(const Array& a, const Array& b) {
 }
 
 /// A problem of 43 tokens, with a front end.
-Problem problem_of(const std::string& mechanism, int value_dim) {
-  for (Problem& p : device_cases::packed(mechanism, 24, value_dim, false))
+Problem problem_of(int value_dim) {
+  for (Problem& p : device_cases::packed("deltanet", 24, value_dim, false))
     if (p.inputs.at("k").shape[1] == 43) return p;
   throw std::runtime_error("no case of 43 tokens");
 }
 
-class WideEmulation : public testing::TestWithParam<const char*> {
+class WideEmulation : public testing::Test {
  protected:
   static constexpr int tile = 1;  // of chunks of 32 tokens, as the device's are
-  const KernelForm& form = tile::kernel_rooms::with_arguments(GetParam())->forms.front();
-  RunInBlocks in_blocks = in_blocks_of_wide_heads(GetParam());
+  const KernelForm& form = tile::kernel_rooms::with_arguments("deltanet")->forms.front();
+  RunInBlocks in_blocks = in_blocks_of_wide_heads("deltanet");
   Policy bf16 = Policy::of(form.sites, Format::bf16);
 };
 
-TEST_P(WideEmulation, OfOneBlockIsTheForm) {
-  const Problem problem = problem_of(GetParam(), 16);
+TEST_F(WideEmulation, OfOneBlockIsTheForm) {
+  const Problem problem = problem_of(16);
   const Answer whole = form.run(problem, bf16, tile), blocks = in_blocks(problem, bf16, tile);
   EXPECT_EQ(blocks.outputs, whole.outputs);
   EXPECT_EQ(blocks.gradients, whole.gradients);
 }
 
-TEST_P(WideEmulation, OfTwoBlocksRoundsThePartsOfQueriesAndKeys) {
-  const Problem problem = problem_of(GetParam(), 40);
+TEST_F(WideEmulation, OfTwoBlocksRoundsThePartsOfQueriesAndKeys) {
+  const Problem problem = problem_of(40);
   const Answer whole = form.run(problem, bf16, tile), blocks = in_blocks(problem, bf16, tile);
   EXPECT_EQ(blocks.outputs, whole.outputs);
   for (const char* name : {"q", "k"}) EXPECT_NE(blocks.gradients.at(name), whole.gradients.at(name)) << name;
@@ -56,10 +55,7 @@ TEST_P(WideEmulation, OfTwoBlocksRoundsThePartsOfQueriesAndKeys) {
     EXPECT_LE(distance(same.gradients.at(name), array), apart * distance(array, Array(array.shape))) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WideEmulation, testing::Values("deltanet"),
-                         [](const auto& tested) { return std::string(tested.param); });
-
-TEST(WideEmulation, KnowsWhoHasNoParts) {
+TEST_F(WideEmulation, KnowsWhoHasNoParts) {
   for (const char* mechanism : {"gated_deltanet", "mamba2", "gla", "kda", "softmax_attention"})
     EXPECT_EQ(in_blocks_of_wide_heads(mechanism), nullptr) << mechanism;
 }

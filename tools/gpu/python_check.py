@@ -137,8 +137,8 @@ def jobs_of_fla(device, chosen, planted=None):
 
 def row_of(name, kernel, mechanism, shape, dtype, more, error, device):
     """A line of the table, and whether it says what it should."""
-    words = {"cotangents": "outputs alone"}
-    shown = [name, dtype, ",".join(map(str, shape)) + "".join(f" {words.get(key, key)}" for key in more), error]
+    said = {"cotangents": "outputs alone"}
+    shown = [name, dtype, ",".join(map(str, shape)) + "".join(f" {said.get(key, key)}" for key in more), error]
     start = time.monotonic()
     try:
         case = assay.case(mechanism, shape, dtype, seed=7, device=device, **more)
