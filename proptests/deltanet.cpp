@@ -1,4 +1,4 @@
-// DeltaNet: the inverse by doubling, a published form, and values in many columns.
+// DeltaNet: the inverse by doubling, a published form.
 #include "kernels/delta/deltanet.hpp"
 
 #include <utility>
@@ -69,7 +69,7 @@ TEST(deltanet_neumann, fails_where_keys_are_alike) {
       Policy policy = Policy::of(neumann().form.sites, precision);
       policy.stats = &stats;
       const Arrays got = flat(neumann().form.run(p, policy, 0));
-      EXPECT_EQ(stats.at("Nc").overflows > 0, precision == Format::fp16);
+      EXPECT_EQ(stats.at("powerc").overflows > 0, precision == Format::fp16);
       EXPECT_EQ(std::isnan(got.at("o").data.front()), precision == Format::fp16);  // 0 * inf, in rows before it, too
       policy = Policy::of(s.form.sites, precision);
       std::map<std::string, SiteStats, std::less<>> healthy;
@@ -89,9 +89,12 @@ double error_of_inverse() {
   tile::HostArray<double> x(1, C, 16), beta(1, C, 1), inverse(1, C, C);
   std::fill(x.data.begin(), x.data.end(), 0.25);
   std::fill(beta.data.begin(), beta.data.end(), 1);
-  tile::host_launch<tile::DeltaNetSystem<tile::HostBlock<double>, C, 16, Doubling>, double>(
-      Policy::of(tile::deltanet_neumann_sites, Format::fp32), {x.in(), beta.row_in(), inverse.out(), 1, 1}, 1,
-      [](int head) { return std::pair(head, 0); });
+  using System = tile::GatedDeltaSystem<tile::HostBlock<double>, C, 16, tile::DeltaRule::plain, Doubling>;
+  typename System::Args arguments{};
+  arguments.k = x.in(), arguments.beta = beta.row_in(), arguments.inverse = inverse.out();
+  arguments.len = C, arguments.group = arguments.shared_heads = 1;
+  tile::host_launch<System, double>(Policy::of(tile::deltanet_neumann_sites, Format::fp32), arguments, 1,
+                                    [](int head) { return std::pair(head, 0); });
   EXPECT_TRUE(std::ranges::all_of(inverse.data, [](double element) { return std::isfinite(element); }));
   double error = 0;
   for (int r = 0; r < C; ++r)
@@ -117,28 +120,6 @@ ASSAY_PROPERTY(deltanet_neumann, exact_policy_is_the_oracle_where_steps_are_smal
   for (double& x : p.inputs.at("beta").data) x /= 8;
   expect_within(flat(neumann().run(p, Format::exact, c.tile)), values_of(oracle_of(s.room, p)),
                 allowance(s, p, Format::fp64, c.tile), 1);
-}
-
-/// Columns of the values do not see each other: with many, whose outputs come chunk by chunk, the first ones have the
-/// bits that they have alone, where all chunks' outputs follow.
-TEST(deltanet_chunkwise, value_columns_have_the_bits_of_fewer) {
-  const Subject s = subject(kernel_rooms(), "deltanet", "chunkwise");
-  constexpr int many = 100, few = 60;
-  const auto first = [](const Array& a) {
-    Array b({a.shape[0], a.shape[1], few}, {});
-    for (std::size_t i = 0; i < a.data.size(); ++i)
-      if (i % many < few) b.data.push_back(a.data[i]);
-    return b;
-  };
-  for (const Format precision : {Format::bf16, Format::fp32})
-    for (int tile = 0; tile < static_cast<int>(s.form.tiles.size()); ++tile) {
-      Problem p = s.room.make({"deltanet", {1, 70, 2, 1, 16, many, 0}, precision, Style::normal, 3, {}});
-      p.cotangents.clear();
-      Problem narrow = p;
-      for (const char* name : {"v", "initial_state"}) narrow.inputs.at(name) = first(p.inputs.at(name));
-      const Answer wide = s.run(p, precision, tile), got = s.run(narrow, precision, tile);
-      for (const auto& [name, array] : got.outputs) EXPECT_EQ(array, first(wide.outputs.at(name))) << name << tile;
-    }
 }
 
 }  // namespace

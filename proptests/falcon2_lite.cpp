@@ -59,13 +59,12 @@ Problem at(double gamma, int tokens, Format precision) {
 
 /// Section 6.4: gradients of decays as suffix sums cancel before anything overflows.
 TEST(falcon2_lite_renormalized, gradients_of_decays_cancel_where_decays_are_small) {
-  for (const double gamma : {0.5, 0.1, 0.03}) {
+  for (const double gamma : {0.75, 0.5, 0.1, 0.03}) {
     const std::map<std::string, Verdict> all = of_renormalized(at(gamma, 16, Format::fp32), Format::fp32);
     for (const char* name : {"o", "final_state", "d_q", "d_v", "d_initial_state"})
       EXPECT_EQ(all.at(name), Verdict::pass) << name << ' ' << gamma;
-    for (const char* name : {"d_beta", "d_lambda"}) EXPECT_EQ(all.at(name), Verdict::fail) << name << ' ' << gamma;
-    // At 0.5 that of keys is within what a correct kernel may err by.
-    EXPECT_EQ(all.at("d_k"), gamma < 0.5 ? Verdict::fail : Verdict::pass) << gamma;
+    for (const char* name : {"d_beta", "d_lambda", "d_k"})
+      EXPECT_EQ(all.at(name), gamma < 0.75 ? Verdict::fail : Verdict::pass) << name << ' ' << gamma;
   }
 }
 

@@ -153,14 +153,10 @@ TILE_CONSTANT struct StrictlyLower {
   TILE_FN constexpr bool operator()(int r, int c) const { return r > c; }
 } strictly_lower;
 
-template <class Tile>
-TILE_FN constexpr Shape<Tile::rows, Tile::cols> shape_of(const Tile&) {
-  return {};
-}
 /// A shared tile in registers.
 template <class X, class St, class Tile>
 TILE_FN auto in_registers(X& b, St site, Tile& tile) {
-  auto x = b.acc(site, shape_of(tile));
+  auto x = b.acc(site, Shape<Tile::rows, Tile::cols>{});
   x.zip(site, copy, tile);
   return x;
 }

@@ -18,7 +18,7 @@
 //   memory      load(tile, in, head, row[, col])  store(site, out, head, row, acc[, col])
 //               load_acc(site, Shape<R,C>, in, head, row[, col]) -> acc
 //               put(tile, acc)  sync()  pipeline(Shape<stages>, n, produce, consume)
-//               unit_lower_inverse(site, tile, tile)
+//               unit_lower_inverse(site, tile, tile): the second is gone then
 //   decays      of a row of logs, or of the decays themselves:
 //               decay_ratios(site, tile, in, head, row[, lag])  decay_prefix / decay_suffix / decay_total -> row
 //               gates_of_ratios / _prefix / _suffix / _total(site, ...) -> row: their adjoints, for log gates; of

@@ -12,33 +12,31 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   using typename Base::Real;
   using typename Base::RowIn;
 
-  // ---- decays: running products of exp(g) in the order of the rows, so that exp(-inf) = 0 is an ordinary gate.
+  // ---- decays: products of exp(g), never quotients, so that exp(-inf) = 0 is an ordinary gate. They are joined in
+  // halves of halves by the lanes of a warp, where the host has one after the other.
 
   /// Row i holds prod_{l <= i - lag} exp(g_l).
   template <class St, int R>
   TILE_FN auto decay_prefix(St st, Shape<R> shape, const RowIn& g, int head, int row0, int lag = 0) {
     gather_decays(g, head, row0, R);
-    chain<false>(R, 1, [](Real& product, Real alpha) { return product = decayed<St>(product, alpha); });
+    scan<R, false, false>(Real(1), [](Real x, Real y) { return decayed<St>(x, y); });
     return row_of_scratch(st, shape, -lag, 1);
   }
   /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
   template <class St, int R>
   TILE_FN auto decay_suffix(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
     gather_decays(g, head, row0, R);
-    chain<true>(R, 1, [](Real& product, Real alpha) {
-      const Real later = product;
-      product = decayed<St>(product, alpha);
-      return later;
-    });
+    scan<R, true, true>(Real(1), [](Real x, Real y) { return decayed<St>(x, y); });
     return row_of_scratch(st, shape);
   }
   /// Every one of R rows holds prod_{l < count} exp(g_l).
   template <class St, int R>
   TILE_FN auto decay_total(St st, Shape<R> shape, const RowIn& g, int head, int row0, int count) {
-    gather_decays(g, head, row0, count);
-    chain<false>(count, 1, [](Real& product, Real alpha) { return product = decayed<St>(product, alpha); });
-    const Real total = count > 0 ? scratch()[count - 1] : Real(1);
-    sync();
+    Real total = 1;
+    for (int l = w.lane; l < count; l += 32) total = decayed<St>(total, decay(g, head, row0 + l));
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      total = decayed<St>(total, __shfl_xor_sync(~0u, total, distance));
     return this->row(st, shape, total);
   }
 
@@ -53,46 +51,45 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     return o;
   }
 
-  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l), 1 where no gate is left, 0 above the diagonal; one column per thread.
+  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l), 1 where no gate is left, 0 above the diagonal: of a pair in two halves
+  /// of 2h rows, the product after j in its half times that up to i - lag in its own.
   template <class St, class Dst>
   TILE_FN void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0) {
-    constexpr int N = Dst::rows;
-    static_assert(Dst::cols == N && N <= threads);
-    using E = typename Dst::E;
-    gather_decays(g, head, row0, N);
+    constexpr int N = Dst::rows, step = threads / N, stride = N + 1;  // the stride: free of bank conflicts
+    static_assert(Dst::cols == N && threads % N == 0);
+    if (threadIdx.x < 32) put_halves<St, N>(g, head, row0);
     sync();
-    Real product = 1;
-    if (const int j = threadIdx.x; j < N)
-#pragma unroll 8
-      for (int i = 0; i < N; ++i) {
-        product = i - lag <= j ? Real(1) : decayed<St>(product, scratch()[i - lag]);
-        d.at(i, j) = E(round_as<Dst::format>(j <= i ? product : Real(0)));
-      }
+    const int j = threadIdx.x % N;
+#pragma unroll 4
+    for (int i = threadIdx.x / N; i < N; i += step) {
+      const int last = i - lag, level = 31 - __clz((last ^ j) | 1);
+      const Real* const halves = scratch() + level * stride;
+      const Real x = last > j ? decayed<St>(halves[last], halves[j]) : Real(j <= i);
+      d.at(i, j) = typename Dst::E(round_as<Dst::format>(x));
+    }
     sync();
   }
 
   // ---- adjoints of the decays.
 
-  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its column and leaves what it has, and four add up a
-  /// row.
+  /// Row r sums z(i, j) over j < r <= i - lag: a thread runs up its rows of a column and leaves what it has with what
+  /// is below, and four add up a row.
   template <class St, class Src>
   TILE_FN auto gates_of_ratios(St st, Src& z, int lag = 0) {
-    constexpr int N = Src::rows;
-    static_assert(Src::cols == N && N <= threads && N % 8 == 0);
-    if (const int j = threadIdx.x; j < N) {
-      Real below = 0;
-#pragma unroll 1
-      for (int i = N - 8; i >= 0; i -= 8) {
-        Real terms[8];  // before they are written over: tiles hide that theirs are eight places
+    constexpr int N = Src::rows, count = N * N / threads;
+    static_assert(Src::cols == N && threads % N == 0 && threads <= scratch_elements);
+    const int j = threadIdx.x % N, first = threadIdx.x / N * count;
+    Real below[count];
 #pragma unroll
-        for (int k = 0; k < 8; ++k) terms[k] = i + k < lag ? Real(0) : Real(z.at(i + k, j));
+    for (int k = count - 1; k >= 0; --k)
+      below[k] = (first + k < lag ? Real(0) : Real(z.at(first + k, j))) + (k == count - 1 ? Real(0) : below[k + 1]);
+    scratch()[threadIdx.x] = below[0];
+    sync();
+    Real later = 0;
+    for (int t = threads - N + j; t > int(threadIdx.x); t -= N) later += scratch()[t];
 #pragma unroll
-        for (int k = 7; k >= 0; --k) {
-          below += terms[k];
-          z.at(i + k, j) = typename Src::E(j < i + k - lag ? below : Real(0));
-        }
-      }
-    }
+    for (int k = 0; k < count; ++k)
+      z.at(first + k, j) = typename Src::E(j < first + k - lag ? later + below[k] : Real(0));
     sync();
     auto o = this->row(st, Shape<N>{}, 0);
     this->each_row(o, [&](Real& y, int r) {
@@ -110,7 +107,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   TILE_FN auto gates_of_prefix(St st, const RowRegisters<Real, MT>& z, int lag = 0) {
     constexpr int rows = MT * 16 * Warps;
     gather(z);
-    chain<true>(rows, 0, [](Real& sum, Real x) { return sum += x; });
+    scan<rows, true, false>(Real(0), [](Real x, Real y) { return x + y; });
     return row_of_scratch(st, Shape<rows>{}, lag);
   }
   /// Row r sums z(i) over i < r.
@@ -118,11 +115,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   TILE_FN auto gates_of_suffix(St st, const RowRegisters<Real, MT>& z) {
     constexpr int rows = MT * 16 * Warps;
     gather(z);
-    chain<false>(rows, 0, [](Real& sum, Real x) {
-      const Real earlier = sum;
-      sum += x;
-      return earlier;
-    });
+    scan<rows, false, true>(Real(0), [](Real x, Real y) { return x + y; });
     return row_of_scratch(st, Shape<rows>{});
   }
   /// Every row sums all of z: every lane of a warp some of it, then all of them theirs.
@@ -157,7 +150,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     return o;
   }
 
-  // ---- chains: the numbers of all rows meet in scratch memory, and one thread runs along them.
+  // ---- The numbers of all rows meet in scratch memory.
 
   /// Each row's number, from place `first` on.
   template <class T, int MT>
@@ -169,10 +162,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   }
   /// The decays of `count` rows, 1 beyond the end.
   TILE_FN void gather_decays(const RowIn& g, int head, int row0, int count) {
-    for (int l = threadIdx.x; l < count; l += threads) {
-      const Real x = Base::element(g, head, row0 + l);
-      scratch()[l] = row0 + l >= g.rows ? Real(1) : g.logs ? Base::exponential(x) : x;
-    }
+    for (int l = threadIdx.x; l < count; l += threads) scratch()[l] = decay(g, head, row0 + l);
   }
   /// f() by one thread.
   template <class F>
@@ -188,16 +178,71 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     return round_as<format_at<P, St>>(rounded_product(product, alpha));
   }
 
-  /// What f(carry, x) returns takes the place of each of n numbers x, from the last one if asked; all may read it then.
-  template <bool Backwards, class F>
-  TILE_FN void chain(int n, Real carry, F f) {
-    alone([&] {
-#pragma unroll 16
-      for (int i = 0; i < n; ++i) {
-        Real& x = scratch()[Backwards ? n - 1 - i : i];
-        x = f(carry, x);
+  /// The decay of a row, 1 beyond the end.
+  TILE_FN static Real decay(const RowIn& g, int head, int row) {
+    const Real x = Base::element(g, head, row);
+    return row >= g.rows ? Real(1) : g.logs ? Base::exponential(x) : x;
+  }
+
+  /// By a warp: for h = 1, 2, ..., N / 2 a line of N products within halves of 2h rows, up to a row of the second half
+  /// or after one of the first.
+  template <class St, int N>
+  TILE_FN void put_halves(const RowIn& g, int head, int row0) {
+    constexpr int L = (N + 31) / 32;
+    static_assert((N % 32 == 0 || N < 32) && L <= 2 && 6 * (N + 1) <= scratch_elements);
+    Real upto[L], after[L];  // within h rows
+#pragma unroll
+    for (int e = 0; e < L; ++e) upto[e] = decay(g, head, row0 + w.lane + 32 * e), after[e] = 1;
+    Real* line = scratch();
+#pragma unroll
+    for (int h = 1; h < N; h *= 2, line += N + 1) {
+      Real whole[L];  // of the other half
+#pragma unroll
+      for (int e = 0; e < L; ++e)
+        whole[e] = __shfl_sync(~0u, upto[h < 32 ? e : L - 1 - e], ((w.lane ^ h) | (h - 1)) & 31);
+#pragma unroll
+      for (int e = 0; e < L; ++e) {
+        const int row = w.lane + 32 * e;
+        const bool second = (row & h) != 0;
+        const Real within = second ? upto[e] : after[e], joined = decayed<St>(within, whole[e]);
+        if (row < N) line[row] = within;
+        upto[e] = second ? joined : upto[e];
+        after[e] = second ? after[e] : joined;
       }
-    });
+    }
+  }
+
+  /// Of N numbers, each joined with those before it, or those alone (`Exclusive`), from the last one if asked; all may
+  /// read them then.
+  template <int N, bool Backwards, bool Exclusive, class F>
+  TILE_FN void scan(Real none, F join) {
+    constexpr int L = (N + 31) / 32;
+    sync();
+    if (threadIdx.x < 32) {
+      const auto at = [](int p) { return Backwards ? N - 1 - p : p; };
+      Real x[L];
+#pragma unroll
+      for (int e = 0; e < L; ++e) {
+        const int p = w.lane * L + e;
+        x[e] = p < N ? scratch()[at(p)] : none;
+        if (e > 0) x[e] = join(x[e - 1], x[e]);
+      }
+      Real all = x[L - 1];
+#pragma unroll
+      for (int distance = 1; distance < 32; distance *= 2) {
+        const Real before = __shfl_up_sync(~0u, all, distance);
+        if (w.lane >= distance) all = join(before, all);
+      }
+      Real before = __shfl_up_sync(~0u, all, 1);
+      if (w.lane == 0) before = none;
+#pragma unroll
+      for (int e = 0; e < L; ++e) {
+        const int p = w.lane * L + e;
+        if (p >= N) continue;
+        scratch()[at(p)] = !Exclusive ? join(before, x[e]) : e == 0 ? before : join(before, x[e - 1]);
+      }
+    }
+    sync();
   }
   /// The numbers of R rows, or of those `shift` behind, or `missing`.
   template <class St, int R>

@@ -137,37 +137,104 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     return f();
   }
 
-  /// d = (I + a)^{-1} for a strictly lower: forward substitution, one column of the inverse per thread, in steps of
-  /// four unknowns. The rows below a step are independent; every row subtracts its products in ascending order.
+  /// d = (I + a)^{-1} for a strictly lower, in a's memory: of blocks of 16 by forward substitution, and then of halves
+  /// of 2s rows, of which it has the inverses X and Y, and Z below X: -Y Z X.
   template <class St, class Dst, class Src>
-  TILE_FN void unit_lower_inverse(St, Dst& d, const Src& a) {
+  TILE_FN void unit_lower_inverse(St, Dst& d, Src& a) {
     constexpr int N = Src::rows;
-    using T = typename Src::E;
-    static_assert(Src::cols == N && N <= threads && N % 4 == 0);
+    static_assert(Src::cols == N && N <= threads && N % 16 == 0);
     static_assert(Src::format == format_at<P, St> && (Src::format == Format::fp32 || Src::format == Format::fp64));
-    const int j = threadIdx.x;
-    if (j >= N) return;
-    T x[N];
+    if (threadIdx.x < N) invert_blocks(a);
+    this->sync();
 #pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = T(i == j);
+    for (int s = 16; s < N; s *= 2) {
+      if (s == 16) join_halves<16>(a);
+      if (s == 32) join_halves<32>(a);
+    }
+    static_assert(N <= 64);
+    for (int e = threadIdx.x; e < N * N; e += threads) {
+      const int i = e / N, j = e % N;
+      d.at(i, j) = typename Dst::E(round_as<Dst::format>(j <= i ? a.at(i, j) : typename Src::E(0)));
+    }
+  }
+
+ private:
+  /// Four neighbours in a row of a tile.
+  template <class Src>
+  TILE_FN static void four_at(typename Src::E (&x)[4], const Src& a, int r, int c) {
 #pragma unroll
-    for (int k = 0; k < N; k += 4) {
+    for (int u = 0; u < 4; u += Src::chunk_elements)
+      reinterpret_cast<uint4&>(x[u]) = reinterpret_cast<const uint4&>(a.at(r, c + u));
+  }
+  /// A column of the inverse of a block for each of N threads; rows subtract their products in ascending order.
+  template <class Src>
+  TILE_FN static void invert_blocks(Src& a) {
+    using T = typename Src::E;
+    const int j = threadIdx.x % 16, first = threadIdx.x - j;
+    T x[16];
 #pragma unroll
-      for (int i = k + 1; i < N; ++i) {
+    for (int i = 0; i < 16; ++i) x[i] = T(i == j);
+#pragma unroll
+    for (int k = 0; k < 16; k += 4) {
+#pragma unroll
+      for (int i = k + 1; i < 16; ++i) {
         alignas(16) T c[4];
-#pragma unroll
-        for (int u = 0; u < 4; u += Src::chunk_elements)
-          reinterpret_cast<uint4&>(c[u]) = reinterpret_cast<const uint4&>(a.at(i, k + u));
+        four_at(c, a, first + i, first + k);
 #pragma unroll
         for (int u = 0; u < 4; ++u)
           if (i > k + u) x[i] = fma(-c[u], x[k + u], x[i]);
       }
     }
+    static_assert(Src::rows == 16 || Src::rows % 32 == 0);
+    __syncwarp(Src::rows == 16 ? 0xffffu : ~0u);
 #pragma unroll
-    for (int i = 0; i < N; ++i) d.at(i, j) = typename Dst::E(round_as<Dst::format>(x[i]));
+    for (int i = 0; i < 16; ++i) a.at(first + i, first + j) = x[i];
+  }
+  /// All pairs of halves at once. A thread has four neighbours in rows of one block of 16.
+  template <int S, class Src>
+  TILE_FN void join_halves(Src& a) {
+    using T = typename Src::E;
+    constexpr int N = Src::rows, pairs = N / (2 * S), of_row = S / 4, R = imax(1, pairs * S * of_row / threads);
+    static_assert(R <= 2);
+    const int unit = threadIdx.x % (S / R * of_row), pair = threadIdx.x / (S / R * of_row) * (2 * S);
+    const int q = unit / of_row, column = unit % of_row * 4, row = q / (16 / R) * 16 + q % (16 / R);
+    const bool has = pair < N;
+    T x[R][4];
+    const auto product = [&](int rows0, int left0, int cols0, int begin, int end) {  // left (rows0, left0), right below
+#pragma unroll
+      for (int i = 0; i < R; ++i)
+#pragma unroll
+        for (int u = 0; u < 4; ++u) x[i][u] = 0;
+      for (int k = begin; k < end; k += 4) {
+        alignas(16) T l[R][4];
+#pragma unroll
+        for (int i = 0; i < R; ++i) four_at(l[i], a, rows0 + row + i * (16 / R), left0 + k);
+#pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          alignas(16) T y[4];
+          four_at(y, a, cols0 + k + v, pair + column);
+#pragma unroll
+          for (int i = 0; i < R; ++i)
+#pragma unroll
+            for (int u = 0; u < 4; ++u) x[i][u] = fma(l[i][v], y[u], x[i][u]);
+        }
+      }
+    };
+    const auto put = [&](T sign) {
+      this->sync();
+      if (has)
+#pragma unroll
+        for (int i = 0; i < R; ++i)
+#pragma unroll
+          for (int u = 0; u < 4; ++u) a.at(pair + S + row + i * (16 / R), pair + column + u) = sign * x[i][u];
+      this->sync();
+    };
+    if (has) product(pair + S, pair, pair, column / 16 * 16, S);
+    put(T(1));
+    if (has) product(pair + S, pair + S, pair + S, 0, row / 16 * 16 + 16);
+    put(T(-1));
   }
 
- private:
   template <class X>
   struct Transposed {
     const X& t;

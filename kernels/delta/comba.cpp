@@ -10,7 +10,7 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   const RecurrenceShape shape(problem);
   return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_sites(policy));
-    return gated_delta_plan<HostTiles<T, C, D>, true>(device, shape, problem, 1);
+    return gated_delta_plan<HostTiles<T, C, D>, DeltaRule::predicts>(device, shape, problem, 1);
   });
 }
 

@@ -7,7 +7,7 @@ namespace assay::tile {
 namespace {
 
 constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
-  return gated_delta_plan<Tiles, true>(on..., 1);
+  return gated_delta_plan<Tiles, DeltaRule::predicts>(on..., 1);
 };
 
 constexpr GpuForm forms[] = {

@@ -14,7 +14,7 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
   return with_chunk(shape, policy, tile, [&]<class T, Size C, Size D>() {
     const HostDevice<T> device(shape, with_narrow_sites(policy));
-    return gated_delta_plan<HostTiles<T, C, D>, false>(device, shape, problem, lag);
+    return gated_delta_plan<HostTiles<T, C, D>, DeltaRule::decays>(device, shape, problem, lag);
   });
 }
 

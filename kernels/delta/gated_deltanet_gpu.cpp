@@ -10,7 +10,7 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto& device, const
   int lag = 0;
   OptionReader read(problem.params);
   read("error", lag, {{"decayed", 0}, {"undecayed", 1}});
-  return gated_delta_plan<Tiles, false>(device, shape, problem, lag);
+  return gated_delta_plan<Tiles, DeltaRule::decays>(device, shape, problem, lag);
 };
 
 constexpr GpuForm forms[] = {

@@ -123,7 +123,7 @@ class HostProducts : public HostRegisters<T> {
     return f();
   }
 
-  /// d = (I + a)^{-1} for a strictly lower, by forward substitution.
+  /// d = (I + a)^{-1} for a strictly lower, by forward substitution. Takes a's memory.
   template <class St, class Dst, class Src>
   void unit_lower_inverse(St, Dst& d, Src& a) {
     const int N = Src::rows;
@@ -140,6 +140,7 @@ class HostProducts : public HostRegisters<T> {
       }
       xi[i] = 1;
     }
+    a.v.assign(a.v.size(), std::numeric_limits<T>::quiet_NaN());
     d.v = std::move(x);
     round(Dst::site, d.v.data(), d.v.size());
   }

@@ -14,8 +14,8 @@ Answer falcon_rule_plan(const Device& device, const RecurrenceShape& shape, cons
   constexpr Size C = Tiles::tokens, D = Tiles::dim;
   const int heads = shape.heads, len = shape.len;
   const FalconInputs<Device> rows(device, shape, problem);
-  GatedDeltaPlan<Tiles, false, Device> rule(device, shape, problem, rows.features(device, problem), 1,
-                                            {.lag = 1, .logs = false});
+  GatedDeltaPlan<Tiles, DeltaRule::decays, Device> rule(device, shape, problem, rows.features(device, problem), 1,
+                                                        {.lag = 1, .logs = false});
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
   auto eta = device.template result<"eta">(heads, len, 1), gamma = device.template result<"gamma">(heads, len, 1);
   device.forward([&] {
@@ -29,7 +29,7 @@ Answer falcon_rule_plan(const Device& device, const RecurrenceShape& shape, cons
   if (problem.cotangents.empty()) return answer;
 
   rows.require_open(device, gamma);
-  GatedDeltaGradientPlan<Tiles, false, Device> d(rule, problem, 1);
+  GatedDeltaGradientPlan<Tiles, DeltaRule::decays, Device> d(rule, problem, 1);
   auto dbeta = device.template result<"dbeta">(heads, len, 1), dlambda = device.template result<"dbeta">(heads, len, 1);
   device.backward([&] {
     d.backward(eta, gamma);

@@ -16,9 +16,9 @@ struct DeltaKind {
 
 /// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension; of
 /// the chunks' systems (Executor), of passes over the states and of the work for all chunks at once (Chunks) the
-/// executors, of the last two the value columns of a block; those of a step of the gradients; and the stages.
-/// `Predicts`: with a key of its own, not the one that is written.
-template <class Tiles, bool Predicts, class Device>
+/// executors, of the last two the value columns of a block; those of a step of the gradients; and the stages. Where
+/// they have a member `doubling`, inverses are made so.
+template <class Tiles, DeltaRule Rule, class Device>
 struct GatedDeltaPlan {
   using Systems = typename Tiles::Executor;
   using Pass = typename Tiles::Pass;
@@ -26,6 +26,7 @@ struct GatedDeltaPlan {
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
+  static constexpr bool doubling = requires { Tiles::doubling; };
   const Device& device;
   const DeltaKind kind;
   const int heads, shared, group, len, K, V, chunks, blocks, of_chunks, of_values;
@@ -53,44 +54,52 @@ struct GatedDeltaPlan {
         k(std::move(keys)),
         v(on.template input<"V">(problem.inputs, "v", heads, len, V)),
         // An operand like the key; rules without a prediction key have no site for it.
-        p(on.template input<"K">(problem.inputs, "p", shared, Predicts ? len : 0, K)),
+        p(on.template input<"K">(problem.inputs, "p", shared, predicts(Rule) ? len : 0, K)),
         initial_state(on.template input<"S0">(problem.inputs, "initial_state", heads, K, V)),
         o(on.template result<"out">(heads, len, V)),
         final_state(on.template result<"final">(heads, K, V)),
         states(on.template result<"Sc">(heads, chunks * D, V)),
         inverse(on.template result<"Tc">(heads, chunks * C, C)),
         u(on.template result<"Uc">(heads, len, V)),
-        to_row(on.template result<"decay">(heads, len, 1)),
-        to_error(on.template result<"decay">(heads, len, 1)),
-        to_end(on.template result<"decay">(heads, len, 1)),
-        totals(on.template result<"decay">(heads, chunks * D, 1)) {}
+        to_row(decays(on, len)),
+        to_error(decays(on, len)),
+        to_end(decays(on, len)),
+        totals(decays(on, chunks * D)) {}
 
   void forward(const Values& beta, const Values& decay);
   Arrays outputs() const {
     return {{"o", device.array_of(o, {len, V})}, {"final_state", device.array_of(final_state, {K, V})}};
   }
+
+ private:
+  Values decays(const Device& on, int rows) const {
+    if constexpr (has_decays(Rule))
+      return on.template result<"decay">(heads, rows, 1);
+    else
+      return on.template result<"beta">(heads, 0, 1);
+  }
 };
 
-template <class Tiles, bool Predicts, class Device>
-void GatedDeltaPlan<Tiles, Predicts, Device>::forward(const Values& beta, const Values& decay) {
-  device.template launch<GatedDeltaSystem<Systems, C, D, Predicts>, Systems>(
+template <class Tiles, DeltaRule Rule, class Device>
+void GatedDeltaPlan<Tiles, Rule, Device>::forward(const Values& beta, const Values& decay) {
+  device.template launch<GatedDeltaSystem<Systems, C, D, Rule, doubling>, Systems, 4>(
       0, heads, chunks,
       {k.in(), p.in(), beta.row_in(), decay.row_in(kind.logs), inverse.out(), to_row.row_out(), to_error.row_out(),
        to_end.row_out(), totals.row_out(), len, kind.lag, group, shared});
-  device.template launch<GatedDeltaStates<Pass, C, D, pass_DV, stages, Predicts>, Pass, 2>(
+  device.template launch<GatedDeltaStates<Pass, C, D, pass_DV, stages, Rule>, Pass, 2>(
       1, heads, of_values,
       {k.in(), v.in(), p.in(), inverse.in(), beta.row_in(), to_error.row_in(), to_end.row_in(), totals.row_in(),
        initial_state.in(), u.out(), states.out(), final_state.out(), len, group, shared});
-  device.template launch<GatedDeltaOutputs<B, C, D, DV>, B>(
+  device.template launch<GatedDeltaOutputs<B, C, D, DV, Rule>, B>(
       2, heads, of_chunks,
       {q.in(), k.in(), u.in(), states.in(), decay.row_in(kind.logs), to_row.row_in(), o.out(), scale, group, shared,
        blocks});
 }
 
 /// The backward pass of a forward one, and what it computes.
-template <class Tiles, bool Predicts, class Device>
+template <class Tiles, DeltaRule Rule, class Device>
 struct GatedDeltaGradientPlan {
-  using Plan = GatedDeltaPlan<Tiles, Predicts, Device>;
+  using Plan = GatedDeltaPlan<Tiles, Rule, Device>;
   using Pass = typename Plan::Pass;
   using B = typename Plan::B;
   using Values = typename Device::Values;
@@ -119,20 +128,20 @@ struct GatedDeltaGradientPlan {
         keys_whole(key_parts * of.group == 1),
         o_cotangent(device.template input<"dO">(problem.cotangents, "o", heads, len, V)),
         final_cotangent(device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V)),
-        du(device.template result<"dU">(heads, len, V)),
+        du(device.template result<"dUc">(heads, len, V)),
         updates(device.template result<"dGc">(heads, of.chunks * D, V)),
-        errors(device.template result<"E">(heads, len, V)),
+        errors(device.template result<"Ec">(heads, len, V)),
         adjoints(device.template result<"Gc">(heads, of.chunks * D, V)),
-        dk_reads(device.template result<"dK">(heads, len, K)),
-        dlog_decay_reads(device.template result<"gates">(heads, len, 1)),
+        dk_reads(device.template result<"dKc">(heads, len, K)),
+        dlog_decay_reads(gates<"gates">()),
         dq_parts(device.template result<"part">(heads, of.group == 1 ? 0 : len, K)),
         dk_parts(device.template result<"part">(heads * key_parts, keys_whole ? 0 : len, K)),
-        dp_parts(device.template result<"part">(heads, Predicts && !keys_whole ? len : 0, K)),
+        dp_parts(device.template result<"part">(heads, predicts(Rule) && !keys_whole ? len : 0, K)),
         dq(device.template result<"out">(of.shared, len, K)),
         dk(device.template result<"out">(of.shared, len, K)),
-        dp(device.template result<"out">(of.shared, Predicts ? len : 0, K)),
+        dp(device.template result<"out">(of.shared, predicts(Rule) ? len : 0, K)),
         dbeta(device.template result<"dbeta">(heads, len, 1)),
-        dlog_decay(device.template result<"dlog_decay">(heads, len, 1)),
+        dlog_decay(gates<"dlog_decay">()),
         dv(device.template result<"out">(heads, len, V)),
         dinitial_state(device.template result<"initial">(heads, K, V)) {}
 
@@ -148,26 +157,35 @@ struct GatedDeltaGradientPlan {
                {"k", device.array_of(dk, {len, K})},
                {"v", device.array_of(dv, {len, V})},
                {"initial_state", device.array_of(dinitial_state, {K, V})}};
-    if (Predicts) all["p"] = device.array_of(dp, {len, K});
+    if (predicts(Rule)) all["p"] = device.array_of(dp, {len, K});
     return all;
+  }
+
+ private:
+  template <FixedString Site>
+  Values gates() const {
+    if constexpr (has_decays(Rule))
+      return device.template result<Site>(heads, len, 1);
+    else
+      return device.template result<"beta">(heads, 0, 1);
   }
 };
 
-template <class Tiles, bool Predicts, class Device>
-void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& beta, const Values& decay) {
+template <class Tiles, DeltaRule Rule, class Device>
+void GatedDeltaGradientPlan<Tiles, Rule, Device>::backward(const Values& beta, const Values& decay) {
   const auto logs = of.kind.logs;
   // clang-format off
-  device.template launch<GatedDeltaReads<B, C, D, gradient_DV, stages>, B, 2>(
+  device.template launch<GatedDeltaReads<B, C, D, gradient_DV, stages, Rule>, B, 2>(
       3, heads, of.chunks,
       {of.q.in(), of.k.in(), of.u.in(), of.states.in(), o_cotangent.in(), decay.row_in(logs), of.to_row.row_in(),
        dq.out(), dq_parts.out(), dk_reads.out(), du.out(), updates.out(), dlog_decay_reads.row_out(), of.scale,
        of.group, steps});
-  device.template launch<GatedDeltaAdjoints<Pass, C, D, pass_DV, stages, Predicts>, Pass, 2>(
+  device.template launch<GatedDeltaAdjoints<Pass, C, D, pass_DV, stages, Rule>, Pass, 2>(
       4, heads, of.of_values,
       {of.k.in(), of.p.in(), of.inverse.in(), du.in(), updates.in(), final_cotangent.in(), beta.row_in(),
        of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), errors.out(), adjoints.out(), dinitial_state.out(),
        len, of.group});
-  device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Predicts>, B, Predicts ? 1 : 2>(
+  device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Rule>, B, predicts(Rule) ? 1 : 2>(
       5, heads, of.chunks,
       {of.k.in(), of.v.in(), of.p.in(), of.u.in(), of.states.in(), adjoints.in(), errors.in(), dk_reads.in(),
        beta.row_in(), decay.row_in(logs), of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(),
@@ -175,31 +193,42 @@ void GatedDeltaGradientPlan<Tiles, Predicts, Device>::backward(const Values& bet
        dlog_decay.row_out(), of.kind.lag, of.group, steps, key_parts, keys_whole});
   // clang-format on
   if (of.group > 1) device.template sum<"part", "out">(6, dq_parts, 1, dq);
-  if (Predicts && !keys_whole) device.template sum<"part", "out">(6, dp_parts, 1, dp);
+  if (predicts(Rule) && !keys_whole) device.template sum<"part", "out">(6, dp_parts, 1, dp);
 }
 
-/// The answer of a rule whose gates are its inputs.
-template <class Tiles, bool Predicts, class Device>
-Answer gated_delta_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem, int lag) {
+/// The answer of a rule whose gates are its inputs; `keys`: those that are written.
+template <class Tiles, DeltaRule Rule, class Device>
+Answer gated_delta_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem, int lag,
+                        typename Device::Values keys) {
   const int heads = shape.heads, len = shape.len;
-  GatedDeltaPlan<Tiles, Predicts, Device> rule(
-      device, shape, problem, device.template input<"K">(problem.inputs, "k", shape.shared_heads, len, shape.key_dim),
-      device.scale(shape, problem), {.lag = lag});
+  GatedDeltaPlan<Tiles, Rule, Device> rule(device, shape, problem, std::move(keys), device.scale(shape, problem),
+                                           {.lag = lag});
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
-  const auto log_decay = device.template input<"decay">(problem.inputs, "log_decay", heads, len, 1);
+  const auto log_decay = [&] {
+    if constexpr (has_decays(Rule))
+      return device.template input<"decay">(problem.inputs, "log_decay", heads, len, 1);
+    else
+      return device.template result<"beta">(heads, 0, 1);
+  }();
   device.forward([&] { rule.forward(beta, log_decay); });
   Answer answer{rule.outputs(), {}};
   if (problem.cotangents.empty()) return answer;
 
-  GatedDeltaGradientPlan<Tiles, Predicts, Device> d(rule, problem);
+  GatedDeltaGradientPlan<Tiles, Rule, Device> d(rule, problem);
   device.backward([&] {
     d.backward(beta, log_decay);
     d.sum_keys();
   });
   answer.gradients = d.gradients();
   answer.gradients["beta"] = device.array_of(d.dbeta, {len});
-  answer.gradients["log_decay"] = device.array_of(d.dlog_decay, {len});
+  if constexpr (has_decays(Rule)) answer.gradients["log_decay"] = device.array_of(d.dlog_decay, {len});
   return answer;
+}
+template <class Tiles, DeltaRule Rule, class Device>
+Answer gated_delta_plan(const Device& device, const RecurrenceShape& shape, const Problem& problem, int lag) {
+  return gated_delta_plan<Tiles, Rule>(
+      device, shape, problem, lag,
+      device.template input<"K">(problem.inputs, "k", shape.shared_heads, shape.len, shape.key_dim));
 }
 
 }  // namespace assay::tile

@@ -23,7 +23,6 @@
 #include "tools/gpu/argument_cases.hpp"
 #include "tools/gpu/checks.hpp"
 #include "tools/gpu/sources.hpp"
-#include "tools/gpu/wide_emulation.hpp"
 #include "tools/run/device.hpp"
 
 namespace assay {
@@ -114,16 +113,6 @@ struct Form {
   const KernelForm& cpu;
   const GpuForm& gpu;
   Format precision;
-  std::string mechanism;
-
-  /// The emulation, in the blocks of columns that the device has where a recurrence's heads are wide.
-  Answer run_on_cpu(const Problem& problem, const Policy& policy) const {
-    const int shape = gpu.tile(problem, precision);
-    const RunInBlocks in_blocks = gpu.name == "chunkwise" ? in_blocks_of_wide_heads(mechanism) : nullptr;
-    const bool wide = in_blocks != nullptr &&
-                      !find_gpu_form(mechanism, gpu.name)->obstacle(tile::recurrence_of(problem), precision).empty();
-    return wide ? in_blocks(problem, policy, shape) : cpu.run(problem, policy, shape);
-  }
 };
 
 /// Tensor cores are emulated for all cases, or for none.
@@ -132,7 +121,7 @@ std::vector<OnCpu> on_cpu(const Form& form, const std::vector<Case>& cases) {
   std::vector<OnCpu> all(cases.size());
   const auto run = [&](std::size_t i, Policy policy) {
     policy.threads = 1;
-    return form.run_on_cpu(cases[i].problem, policy);
+    return form.cpu.run(cases[i].problem, policy, form.gpu.tile(cases[i].problem, form.precision));
   };
   {
     const tile::TensorCoreEmulation cutting(hopper);
@@ -264,8 +253,8 @@ Tallies check_all(const Options& options, std::set<std::string>* programs = null
         for (const Format precision : {Format::bf16, Format::fp16, Format::tf32, Format::fp64})
           for (const auto& [K, V] : dims_of(mechanism, precision))
             if (cpu.name == form.name)
-              check({cpu, form, precision, mechanism}, {mechanism, std::string(form.name), name_of(precision), K, V},
-                    options, tallies, programs);
+              check({cpu, form, precision}, {mechanism, std::string(form.name), name_of(precision), K, V}, options,
+                    tallies, programs);
   }
   return tallies;
 }
