@@ -1,4 +1,4 @@
-// DeltaNet: the inverse by doubling, a published form.
+// DeltaNet: the inverse by doubling, a published form, and values in many columns.
 #include "kernels/delta/deltanet.hpp"
 
 #include <utility>
@@ -120,6 +120,27 @@ ASSAY_PROPERTY(deltanet_neumann, exact_policy_is_the_oracle_where_steps_are_smal
   for (double& x : p.inputs.at("beta").data) x /= 8;
   expect_within(flat(neumann().run(p, Format::exact, c.tile)), values_of(oracle_of(s.room, p)),
                 allowance(s, p, Format::fp64, c.tile), 1);
+}
+
+/// Columns of the values do not see each other: the first ones have the bits that they have alone.
+TEST(deltanet_chunkwise, value_columns_have_the_bits_of_fewer) {
+  const Subject s = subject(kernel_rooms(), "deltanet", "chunkwise");
+  constexpr int many = 100, few = 60;
+  const auto first = [](const Array& a) {
+    Array b({a.shape[0], a.shape[1], few}, {});
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      if (i % many < few) b.data.push_back(a.data[i]);
+    return b;
+  };
+  for (const Format precision : {Format::bf16, Format::fp32})
+    for (int tile = 0; tile < static_cast<int>(s.form.tiles.size()); ++tile) {
+      Problem p = s.room.make({"deltanet", {1, 70, 2, 1, 16, many, 0}, precision, Style::normal, 3, {}});
+      p.cotangents.clear();
+      Problem narrow = p;
+      for (const char* name : {"v", "initial_state"}) narrow.inputs.at(name) = first(p.inputs.at(name));
+      const Answer wide = s.run(p, precision, tile), got = s.run(narrow, precision, tile);
+      for (const auto& [name, array] : got.outputs) EXPECT_EQ(array, first(wide.outputs.at(name))) << name << tile;
+    }
 }
 
 }  // namespace
