@@ -119,7 +119,11 @@ std::string range_of(const Table& table, std::string_view first, std::size_t col
 }
 
 Plot bars(const std::string& title, const Table& table, std::size_t name, std::size_t value) {
-  constexpr double left = 230, row = 24, unit = 180;
+  constexpr double left = 230, row = 24, longest = 360;
+  double most = 2;
+  for (const std::vector<std::string>& cells : table.rows)
+    if (cells[value] != "-") most = std::max(most, std::stod(cells[value]));
+  const double unit = longest / most;
   Plot plot("paper", title, 680, 30 + row * static_cast<double>(table.rows.size()));
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const std::string& shown = table.rows[i][value];
@@ -127,7 +131,7 @@ Plot bars(const std::string& title, const Table& table, std::size_t name, std::s
     const std::string words = name == 0 ? table.rows[i][0] : table.rows[i][0] + ": " + table.rows[i][name];
     plot.words(left - 8, y + 14, words, {}, "end");
     if (length > 0) plot.rect(left, y, length, row - 6, "bar", words + ' ' + shown);
-    plot.words(left + 2 * unit + 40, y + 14, shown, {}, "end");
+    plot.words(left + longest + 40, y + 14, shown, {}, "end");
   }
   const double bottom = 8 + row * static_cast<double>(table.rows.size());
   plot.line(left + unit, 4, left + unit, bottom, "limit"), plot.words(left + unit + 4, bottom + 14, "1");
