@@ -16,18 +16,6 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
   using Base::threads;
   using typename Base::Real;
 
-  /// Four weights of a row, from column k on, which is a multiple of 4.
-  struct Four {
-    alignas(16) Real x[4];
-    template <class Ct>
-    TILE_FN Four(const Ct& A, int i, int k) {
-      static_assert(std::is_same_v<typename Ct::E, Real>);
-#pragma unroll
-      for (int u = 0; u < 4; u += Ct::chunk_elements)
-        reinterpret_cast<uint4&>(x[u]) = reinterpret_cast<const uint4&>(A.at(i, k + u));
-    }
-  };
-
   /// By the last threads: those of a prefix are the first.
   template <class St, class Dst, class Src>
   TILE_FN void channel_suffix(St, Dst& d, const Src& alpha) {
@@ -50,10 +38,11 @@ struct ChannelBlock : MmaBlock<P_, Warps_> {
   /// Row i's term for the sums of the first `count` columns of A.
   template <class Sum, class St, int N, class Ct>
   TILE_FN static void add_row(Real (&sums)[N], int count, const Ct& A, int i, Real decay, Real term) {
+    static_assert(std::is_same_v<typename Ct::E, Real>);
 #pragma unroll
     for (int k = 0; k < N; k += 4) {
       if (k >= count) continue;
-      const Four weight(A, i, k);
+      const auto weight = four_at(A, i, k);
 #pragma unroll
       for (int u = 0; u < 4; ++u)
         if (k + u < count) sums[k + u] = decay_and_add<Sum, St>(sums[k + u], decay, weight.x[u], term);
@@ -83,7 +72,7 @@ TILE_FN void value_sums(ChannelBlock<P, Warps>&, Sum, St, Dst& y, const Ct& A, c
       for (int u = 0; u < 4; ++u) decay[u] = alpha.at(k + u, c), term[u] = Real(x.at(k + u, c));
 #pragma unroll
       for (int i = k; i < N; ++i) {
-        const typename Block::Four weight(A, i, k);
+        const auto weight = four_at(A, i, k);
 #pragma unroll
         for (int u = 0; u < 4; ++u)
           if (k + u <= i) sums[i] = Block::template decay_and_add<Sum, St>(sums[i], decay[u], weight.x[u], term[u]);
@@ -128,7 +117,7 @@ TILE_FN void value_solve(ChannelBlock<P, Warps>&, Sum, St, Dst& r, const Ct& A, 
       solve(k);
 #pragma unroll
       for (int i = k + 1; i < N; ++i) {
-        const typename Block::Four weight(A, i, k);
+        const auto weight = four_at(A, i, k);
 #pragma unroll
         for (int u = 0; u < 4; ++u)
           if (k + u < i) sums[i] = Block::template decay_and_add<Sum, St>(sums[i], decay[u], weight.x[u], term[u]);
@@ -154,7 +143,7 @@ TILE_FN void value_solve_back(ChannelBlock<P, Warps>&, Sum, St, Dst& f, const Ct
     }
   });
 }
-/// typename Block::Four rows i at a time.
+/// Four rows i at a time.
 template <class P, int Warps, class Sum, class St, class Dst, class Ct, class Y, class X, class Src>
 TILE_FN void value_gates(ChannelBlock<P, Warps>&, Sum, St, Dst& dg, const Ct& A, const Y& y, const X& x,
                          const Src& alpha, int lag = 0) {
@@ -171,7 +160,9 @@ TILE_FN void value_gates(ChannelBlock<P, Warps>&, Sum, St, Dst& dg, const Ct& A,
 #pragma unroll
       for (int k = 0; k < N; k += 4) {
         if (k > i) continue;
-        const typename Block::Four weight[4] = {{A, i, k}, {A, i + 1, k}, {A, i + 2, k}, {A, i + 3, k}};
+        FourOf<typename Ct::E> weight[4];
+#pragma unroll
+        for (int g = 0; g < 4; ++g) weight[g] = four_at(A, i + g, k);
 #pragma unroll
         for (int u = 0; u < 4; ++u) {
           const Real decay = alpha.at(k + u, c), term = Real(x.at(k + u, c));

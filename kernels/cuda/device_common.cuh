@@ -49,6 +49,20 @@ TILE_FN const auto& two_at(const Tl& t, int r, int c) {
   return reinterpret_cast<const TwoOf<typename Tl::E>&>(t.at(r, c));
 }
 
+/// Four neighbours in a row of a tile, from a column on that is a multiple of 4.
+template <class E>
+struct alignas(16) FourOf {
+  E x[4];
+};
+template <class Tl>
+TILE_FN auto four_at(const Tl& t, int r, int c) {
+  FourOf<typename Tl::E> four;
+#pragma unroll
+  for (int u = 0; u < 4; u += Tl::chunk_elements)
+    reinterpret_cast<uint4&>(four.x[u]) = reinterpret_cast<const uint4&>(t.at(r, c + u));
+  return four;
+}
+
 /// Of an array that has them, else zeros. As one word: two of 16 bits would each wait for the load.
 template <class E>
 TILE_FN TwoOf<E> two_if(bool there, const E* p) {

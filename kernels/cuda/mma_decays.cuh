@@ -13,21 +13,23 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   using typename Base::RowIn;
 
   // ---- decays: products of exp(g), never quotients, so that exp(-inf) = 0 is an ordinary gate. They are joined in
-  // halves of halves by the lanes of a warp, where the host has one after the other.
+  // halves of halves by the lanes of a warp, every warp for itself, where the host has one after the other.
 
   /// Row i holds prod_{l <= i - lag} exp(g_l).
   template <class St, int R>
   TILE_FN auto decay_prefix(St st, Shape<R> shape, const RowIn& g, int head, int row0, int lag = 0) {
-    gather_decays(g, head, row0, R);
-    scan<R, false, false>(Real(1), [](Real x, Real y) { return decayed<St>(x, y); });
-    return row_of_scratch(st, shape, -lag, 1);
+    const auto product = [](Real x, Real y) { return decayed<St>(x, y); };
+    auto z = decays_in_lanes<R>(g, head, row0);
+    z.template scan<false>(product);
+    return row_of(st, shape, z, -lag, 1);
   }
   /// Row i holds prod_{l > i} exp(g_l) up to the end of the R rows.
   template <class St, int R>
   TILE_FN auto decay_suffix(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
-    gather_decays(g, head, row0, R);
-    scan<R, true, true>(Real(1), [](Real x, Real y) { return decayed<St>(x, y); });
-    return row_of_scratch(st, shape);
+    const auto product = [](Real x, Real y) { return decayed<St>(x, y); };
+    auto z = decays_in_lanes<R>(g, head, row0);
+    z.template scan<true>(product);
+    return row_of(st, shape, z, 1, 1);
   }
   /// Every one of R rows holds prod_{l < count} exp(g_l).
   template <class St, int R>
@@ -51,21 +53,31 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     return o;
   }
 
-  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l), 1 where no gate is left, 0 above the diagonal: of a pair in two halves
-  /// of 2h rows, the product after j in its half times that up to i - lag in its own.
+  /// d(i, j) = prod_{j < l <= i - lag} exp(g_l), 1 where no gate is left, 0 above the diagonal. Warps deal out blocks
+  /// of 32 rows and columns, and a lane walks down its column, below the diagonal from where the block above it ends.
   template <class St, class Dst>
   TILE_FN void decay_ratios(St, Dst& d, const RowIn& g, int head, int row0, int lag = 0) {
-    constexpr int N = Dst::rows, step = threads / N, stride = N + 1;  // the stride: free of bank conflicts
-    static_assert(Dst::cols == N && threads % N == 0);
-    if (threadIdx.x < 32) put_halves<St, N>(g, head, row0);
+    constexpr int N = Dst::rows, size = imin(N, 32), side = N / size;
+    static_assert(Dst::cols == N && side * size == N && side <= 2);
+    const auto product = [](Real x, Real y) { return decayed<St>(x, y); };
+    const auto late = decays_in_lanes<N>(g, head, row0, lag);
+    Real above = 1;
+    if constexpr (side == 2) {
+      auto rest = decays_in_lanes<size>(g, head, row0, lag);
+      rest.template scan<true>(product);
+      above = rest.at(w.lane + lag + 1, 1);
+    }
     sync();
-    const int j = threadIdx.x % N;
-#pragma unroll 4
-    for (int i = threadIdx.x / N; i < N; i += step) {
-      const int last = i - lag, level = 31 - __clz((last ^ j) | 1);
-      const Real* const halves = scratch() + level * stride;
-      const Real x = last > j ? decayed<St>(halves[last], halves[j]) : Real(j <= i);
-      d.at(i, j) = typename Dst::E(round_as<Dst::format>(x));
+    for (int block = threadIdx.x / 32; block < side * side; block += threads / 32) {
+      const int columns = block % side, rows = (block / side + columns) % side, i0 = rows * size;
+      const int j = columns * size + w.lane;
+      Real x = above;
+#pragma unroll 8
+      for (int r = 0; r < size; ++r) {
+        const Real alpha = __shfl_sync(~0u, rows == 0 ? late.x[0] : late.x[side - 1], r);
+        x = i0 + r > j + lag ? decayed<St>(x, alpha) : Real(i0 + r >= j);
+        if (w.lane < size) d.at(i0 + r, j) = typename Dst::E(round_as<Dst::format>(x));
+      }
     }
     sync();
   }
@@ -105,32 +117,26 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   /// Row r sums z(i) over r <= i - lag.
   template <class St, int MT>
   TILE_FN auto gates_of_prefix(St st, const RowRegisters<Real, MT>& z, int lag = 0) {
-    constexpr int rows = MT * 16 * Warps;
-    gather(z);
-    scan<rows, true, false>(Real(0), [](Real x, Real y) { return x + y; });
-    return row_of_scratch(st, Shape<rows>{}, lag);
+    auto sums = in_lanes(z);
+    sums.template scan<true>([](Real x, Real y) { return x + y; });
+    return row_of(st, Shape<MT * 16 * Warps>{}, sums, lag, 0);
   }
   /// Row r sums z(i) over i < r.
   template <class St, int MT>
   TILE_FN auto gates_of_suffix(St st, const RowRegisters<Real, MT>& z) {
-    constexpr int rows = MT * 16 * Warps;
-    gather(z);
-    scan<rows, false, true>(Real(0), [](Real x, Real y) { return x + y; });
-    return row_of_scratch(st, Shape<rows>{});
+    auto sums = in_lanes(z);
+    sums.template scan<false>([](Real x, Real y) { return x + y; });
+    return row_of(st, Shape<MT * 16 * Warps>{}, sums, -1, 0);
   }
   /// Every row sums all of z: every lane of a warp some of it, then all of them theirs.
   template <class St, int R, int MT>
   TILE_FN auto gates_of_total(St st, Shape<R> shape, const RowRegisters<Real, MT>& z) {
-    constexpr int rows = MT * 16 * Warps;
-    gather(z);
-    sync();
-    Real sum = 0;
+    const auto all = in_lanes(z);
+    Real sum = all.x[0];
 #pragma unroll
-    for (int r = 0; r < rows; r += 32)
-      if (r + w.lane < rows) sum += scratch()[r + w.lane];
+    for (int e = 1; e < all.groups; ++e) sum += all.x[e];
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
-    sync();
     return this->row(st, shape, sum);
   }
 
@@ -184,74 +190,69 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
     return row >= g.rows ? Real(1) : g.logs ? Base::exponential(x) : x;
   }
 
-  /// By a warp: for h = 1, 2, ..., N / 2 a line of N products within halves of 2h rows, up to a row of the second half
-  /// or after one of the first.
-  template <class St, int N>
-  TILE_FN void put_halves(const RowIn& g, int head, int row0) {
-    constexpr int L = (N + 31) / 32;
-    static_assert((N % 32 == 0 || N < 32) && L <= 2 && 6 * (N + 1) <= scratch_elements);
-    Real upto[L], after[L];  // within h rows
-#pragma unroll
-    for (int e = 0; e < L; ++e) upto[e] = decay(g, head, row0 + w.lane + 32 * e), after[e] = 1;
-    Real* line = scratch();
-#pragma unroll
-    for (int h = 1; h < N; h *= 2, line += N + 1) {
-      Real whole[L];  // of the other half
-#pragma unroll
-      for (int e = 0; e < L; ++e)
-        whole[e] = __shfl_sync(~0u, upto[h < 32 ? e : L - 1 - e], ((w.lane ^ h) | (h - 1)) & 31);
-#pragma unroll
-      for (int e = 0; e < L; ++e) {
-        const int row = w.lane + 32 * e;
-        const bool second = (row & h) != 0;
-        const Real within = second ? upto[e] : after[e], joined = decayed<St>(within, whole[e]);
-        if (row < N) line[row] = within;
-        upto[e] = second ? joined : upto[e];
-        after[e] = second ? after[e] : joined;
-      }
-    }
-  }
+  /// N numbers, p in lane p % 32 of every warp.
+  template <int N>
+  struct InLanes {
+    static constexpr int groups = (N + 31) / 32;
+    Real x[groups];
 
-  /// Of N numbers, each joined with those before it, or those alone (`Exclusive`), from the last one if asked; all may
-  /// read them then.
-  template <int N, bool Backwards, bool Exclusive, class F>
-  TILE_FN void scan(Real none, F join) {
-    constexpr int L = (N + 31) / 32;
-    sync();
-    if (threadIdx.x < 32) {
-      const auto at = [](int p) { return Backwards ? N - 1 - p : p; };
-      Real x[L];
+    /// Number p, or `missing`. All lanes come.
+    TILE_FN Real at(int p, Real missing) const {
+      Real y = missing;
 #pragma unroll
-      for (int e = 0; e < L; ++e) {
-        const int p = w.lane * L + e;
-        x[e] = p < N ? scratch()[at(p)] : none;
-        if (e > 0) x[e] = join(x[e - 1], x[e]);
+      for (int e = 0; e < groups; ++e) {
+        const Real here = __shfl_sync(~0u, x[e], p & 31);
+        if (p >> 5 == e) y = here;
       }
-      Real all = x[L - 1];
+      return y;
+    }
+    /// Each joined with all before it, or with all after it.
+    template <bool Backwards, class F>
+    TILE_FN void scan(F join) {
+      const int lane = Backwards ? 31 - int(threadIdx.x & 31) : int(threadIdx.x & 31);
 #pragma unroll
-      for (int distance = 1; distance < 32; distance *= 2) {
-        const Real before = __shfl_up_sync(~0u, all, distance);
-        if (w.lane >= distance) all = join(before, all);
-      }
-      Real before = __shfl_up_sync(~0u, all, 1);
-      if (w.lane == 0) before = none;
+      for (int distance = 1; distance < 32; distance *= 2)
 #pragma unroll
-      for (int e = 0; e < L; ++e) {
-        const int p = w.lane * L + e;
-        if (p >= N) continue;
-        scratch()[at(p)] = !Exclusive ? join(before, x[e]) : e == 0 ? before : join(before, x[e - 1]);
+        for (int e = 0; e < groups; ++e) {
+          const Real other = Backwards ? __shfl_down_sync(~0u, x[e], distance) : __shfl_up_sync(~0u, x[e], distance);
+          if (lane >= distance) x[e] = join(x[e], other);
+        }
+#pragma unroll
+      for (int i = 1; i < groups; ++i) {
+        const int e = Backwards ? groups - 1 - i : i;
+        x[e] = join(x[e], __shfl_sync(~0u, x[Backwards ? e + 1 : e - 1], Backwards ? 0 : 31));
       }
     }
+  };
+  /// Row p has exp(g) of the row `late` before it, 1 where there is none.
+  template <int N>
+  TILE_FN static auto decays_in_lanes(const RowIn& g, int head, int row0, int late = 0) {
+    InLanes<N> z;
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int e = 0; e < z.groups; ++e) {
+      const int p = e * 32 + lane;
+      z.x[e] = p < late || p >= N ? Real(1) : decay(g, head, row0 + p - late);
+    }
+    return z;
+  }
+  /// The rows' numbers, with zeros up to whole groups.
+  template <int MT>
+  TILE_FN auto in_lanes(const RowRegisters<Real, MT>& rows) {
+    constexpr int N = MT * 16 * Warps;
+    InLanes<N> z;
+    gather(rows);
     sync();
+#pragma unroll
+    for (int e = 0; e < z.groups; ++e) z.x[e] = e * 32 + w.lane < N ? scratch()[e * 32 + w.lane] : Real(0);
+    sync();
+    return z;
   }
   /// The numbers of R rows, or of those `shift` behind, or `missing`.
   template <class St, int R>
-  TILE_FN auto row_of_scratch(St st, Shape<R> shape, int shift = 0, Real missing = 0) {
+  TILE_FN auto row_of(St st, Shape<R> shape, const InLanes<R>& z, int shift, Real missing) {
     auto o = this->row(st, shape, missing);
-    this->each_row(o, [&](Real& y, int r) {
-      if (r + shift >= 0 && r + shift < R) y = scratch()[r + shift];
-    });
-    sync();
+    this->each_row(o, [&](Real& y, int r) { y = z.at(r + shift, missing); });
     return o;
   }
 };

@@ -19,8 +19,8 @@ struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
   using InTurn = OneOf<Tiles...>;
   using In = MatrixIn;
 
-  /// As many as a wide state has rows, of all parts, and, where chunks have 64, as six lines of decays have places.
-  static constexpr int scratch_elements = Warps == 4 && Parts == 1 ? 400 : 256 * Parts;
+  /// As many as a wide state has rows, of all parts.
+  static constexpr int scratch_elements = 256 * Parts;
   static constexpr int scratch_bytes = scratch_elements * sizeof(Real);
   /// `scratch`: scratch_bytes of shared memory.
   TILE_FN explicit MmaMemory(void* scratch) : scratch_(static_cast<Real*>(scratch)) {

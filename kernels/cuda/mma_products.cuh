@@ -146,12 +146,9 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     static_assert(Src::format == format_at<P, St> && (Src::format == Format::fp32 || Src::format == Format::fp64));
     if (threadIdx.x < N) invert_blocks(a);
     this->sync();
-#pragma unroll
-    for (int s = 16; s < N; s *= 2) {
-      if (s == 16) join_halves<16>(a);
-      if (s == 32) join_halves<32>(a);
-    }
     static_assert(N <= 64);
+    if constexpr (N >= 32) join_halves<16>(a);
+    if constexpr (N >= 64) join_halves<32>(a);
     for (int e = threadIdx.x; e < N * N; e += threads) {
       const int i = e / N, j = e % N;
       d.at(i, j) = typename Dst::E(round_as<Dst::format>(j <= i ? a.at(i, j) : typename Src::E(0)));
@@ -159,13 +156,6 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
   }
 
  private:
-  /// Four neighbours in a row of a tile.
-  template <class Src>
-  TILE_FN static void four_at(typename Src::E (&x)[4], const Src& a, int r, int c) {
-#pragma unroll
-    for (int u = 0; u < 4; u += Src::chunk_elements)
-      reinterpret_cast<uint4&>(x[u]) = reinterpret_cast<const uint4&>(a.at(r, c + u));
-  }
   /// A column of the inverse of a block for each of N threads; rows subtract their products in ascending order.
   template <class Src>
   TILE_FN static void invert_blocks(Src& a) {
@@ -178,11 +168,10 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     for (int k = 0; k < 16; k += 4) {
 #pragma unroll
       for (int i = k + 1; i < 16; ++i) {
-        alignas(16) T c[4];
-        four_at(c, a, first + i, first + k);
+        const auto c = four_at(a, first + i, first + k);
 #pragma unroll
         for (int u = 0; u < 4; ++u)
-          if (i > k + u) x[i] = fma(-c[u], x[k + u], x[i]);
+          if (i > k + u) x[i] = fma(-c.x[u], x[k + u], x[i]);
       }
     }
     static_assert(Src::rows == 16 || Src::rows % 32 == 0);
@@ -206,17 +195,16 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
 #pragma unroll
         for (int u = 0; u < 4; ++u) x[i][u] = 0;
       for (int k = begin; k < end; k += 4) {
-        alignas(16) T l[R][4];
+        FourOf<T> l[R];
 #pragma unroll
-        for (int i = 0; i < R; ++i) four_at(l[i], a, rows0 + row + i * (16 / R), left0 + k);
+        for (int i = 0; i < R; ++i) l[i] = four_at(a, rows0 + row + i * (16 / R), left0 + k);
 #pragma unroll
         for (int v = 0; v < 4; ++v) {
-          alignas(16) T y[4];
-          four_at(y, a, cols0 + k + v, pair + column);
+          const auto y = four_at(a, cols0 + k + v, pair + column);
 #pragma unroll
           for (int i = 0; i < R; ++i)
 #pragma unroll
-            for (int u = 0; u < 4; ++u) x[i][u] = fma(l[i][v], y[u], x[i][u]);
+            for (int u = 0; u < 4; ++u) x[i][u] = fma(l[i].x[v], y.x[u], x[i][u]);
         }
       }
     };
@@ -460,43 +448,46 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
       }
     }
   }
-  // C += A B (or A B^T) of factors up to fp32 in an fp32 accumulator: as many products as a tensor core sums are summed
-  // in fp64, where they are exact, before the accumulator rounds.
+  // C += A B (or A B^T) of factors up to fp32 in an fp32 accumulator, which rounds once: products are exact in fp64.
   template <bool BT, class B, class Cc, class A>
   TILE_FN void multiply_wide(const B& y, Cc& c, const A& x) {
     using Wide = Atom<Format::fp64>;
-    constexpr int K = BT ? B::cols : B::rows, MT = Cc::MT, step = imin(P::products, K), depth = Wide::depth;
+    constexpr int steps = (BT ? B::cols : B::rows) / Wide::depth, MT = Cc::MT;
+    constexpr int group = Cc::NT % 4 == 0 ? 4 : Cc::NT % 2 == 0 ? 2 : 1;  // that use a left factor while it is there
     constexpr bool in_registers = !requires { x.raw; }
     &&!requires { x.t; }
     &&!requires { x.level; };
-    static_assert(K % step == 0 && step % depth == 0);
     static_assert(std::is_same_v<std::remove_all_extents_t<decltype(c.x)>, float>);
-#pragma unroll(in_registers ? K / step : 1)
-    for (int k0 = 0; k0 < K; k0 += step) {
-      double a[step / depth][MT][4];
 #pragma unroll
-      for (int kk = 0; kk < step / depth; ++kk)
+    for (int first = 0; first < Cc::NT; first += group) {
+      double sum[group][MT][4], a[MT][4];
 #pragma unroll
-        for (int mt = 0; mt < MT; ++mt) wide_left<MT>(a[kk][mt], x, mt, k0 / depth + kk);
+      for (int e = 0; e < group * MT * 4; ++e)
+        sum[e / (MT * 4)][e / 4 % MT][e % 4] = c.x[e / 4 % MT][first + e / (MT * 4)][e % 4];
+#pragma unroll(in_registers ? steps : 2)
+      for (int kk = 0; kk < steps; ++kk) {
 #pragma unroll
-      for (int nt = 0; nt < Cc::NT; ++nt) {
-        double sum[MT][4];
+        for (int mt = 0; mt < MT; ++mt) wide_left<MT>(a[mt], x, mt, kk);
 #pragma unroll
-        for (int mt = 0; mt < MT; ++mt)
+        for (int nt = 0; nt < group; ++nt) {
+          double b[2];
+          wide_right<BT>(b, y, (w.part * Cc::NT + first + nt) * 8 + w.group(), kk * Wide::depth + 2 * w.slot());
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sum[mt][i] = c.x[mt][nt][i];
-#pragma unroll
-        for (int kk = 0; kk < step / depth; ++kk) {
-          const int k = k0 + kk * depth + 2 * w.slot(), n = (w.part * Cc::NT + nt) * 8 + w.group();
-          const double b0 = float(BT ? y.at(n, k) : y.at(k, n)), b1 = float(BT ? y.at(n, k + 1) : y.at(k + 1, n));
-#pragma unroll
-          for (int mt = 0; mt < MT; ++mt) Wide::mma(sum[mt], a[kk][mt], b0, b1);
+          for (int mt = 0; mt < MT; ++mt) Wide::mma(sum[nt][mt], a[mt], b[0], b[1]);
         }
-#pragma unroll
-        for (int mt = 0; mt < MT; ++mt)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) c.x[mt][nt][i] = float(sum[mt][i]);
       }
+#pragma unroll
+      for (int e = 0; e < group * MT * 4; ++e)
+        c.x[e / 4 % MT][first + e / (MT * 4)][e % 4] = float(sum[e / (MT * 4)][e / 4 % MT][e % 4]);
+    }
+  }
+  template <bool BT, class B>
+  TILE_FN static void wide_right(double (&b)[2], const B& y, int n, int k) {
+    if constexpr (BT) {
+      const auto two = two_at(y, n, k);
+      b[0] = float(two.x[0]), b[1] = float(two.x[1]);
+    } else {
+      b[0] = float(y.at(k, n)), b[1] = float(y.at(k + 1, n));
     }
   }
   // The left factor of that, whose registers lie as those of every depth of 8.

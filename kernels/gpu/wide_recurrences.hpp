@@ -8,18 +8,15 @@ namespace assay::tile {
 
 inline constexpr int widest_device_keys = 256;
 
-/// `Values`: the value columns of a block.
-template <class P, int Values>
-struct WideDeviceTiles {
-  static constexpr int tokens = 32, dim = widest_device_keys, values = Values, read_values = values,
+template <class P, int>
+struct WideTiles {
+  static constexpr int tokens = 32, dim = widest_device_keys, values = 32, read_values = values,
                        gradient_values = values, pass_values = 16, adjoint_values = pass_values, channels = 32,
                        stages = 2;
   using Executor = WideBlock<P, tokens / 16>;
   using Pass = Executor;
   using Chunks = WideBlock<P, tokens / 16, 2>;
 };
-template <class P, int D>
-using WideTiles = WideDeviceTiles<P, 32>;
 
 /// run_plan in that instance.
 template <const SiteTable& Sites, template <class, int> class Tiles, auto Plan>

@@ -14,6 +14,19 @@ struct DeltaKind {
   bool logs = true;
 };
 
+/// A site of decays; a rule without them has an array without rows in its place.
+template <DeltaRule Rule, FixedString Site>
+constexpr auto site_if_decays() {
+  if constexpr (has_decays(Rule))
+    return Site;
+  else
+    return FixedString("beta");
+}
+template <DeltaRule Rule, FixedString Site, class Device>
+auto rows_if_decays(const Device& device, int heads, int rows) {
+  return device.template result<site_if_decays<Rule, Site>()>(heads, has_decays(Rule) ? rows : 0, 1);
+}
+
 /// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension; of
 /// the chunks' systems (Executor), of passes over the states and of the work for all chunks at once (Chunks) the
 /// executors, of the last two the value columns of a block; those of a step of the gradients; and the stages. Where
@@ -61,22 +74,14 @@ struct GatedDeltaPlan {
         states(on.template result<"Sc">(heads, chunks * D, V)),
         inverse(on.template result<"Tc">(heads, chunks * C, C)),
         u(on.template result<"Uc">(heads, len, V)),
-        to_row(decays(on, len)),
-        to_error(decays(on, len)),
-        to_end(decays(on, len)),
-        totals(decays(on, chunks * D)) {}
+        to_row(rows_if_decays<Rule, "decay">(on, heads, len)),
+        to_error(rows_if_decays<Rule, "decay">(on, heads, len)),
+        to_end(rows_if_decays<Rule, "decay">(on, heads, len)),
+        totals(rows_if_decays<Rule, "decay">(on, heads, chunks * D)) {}
 
   void forward(const Values& beta, const Values& decay);
   Arrays outputs() const {
     return {{"o", device.array_of(o, {len, V})}, {"final_state", device.array_of(final_state, {K, V})}};
-  }
-
- private:
-  Values decays(const Device& on, int rows) const {
-    if constexpr (has_decays(Rule))
-      return on.template result<"decay">(heads, rows, 1);
-    else
-      return on.template result<"beta">(heads, 0, 1);
   }
 };
 
@@ -128,12 +133,12 @@ struct GatedDeltaGradientPlan {
         keys_whole(key_parts * of.group == 1),
         o_cotangent(device.template input<"dO">(problem.cotangents, "o", heads, len, V)),
         final_cotangent(device.template input<"dfinal">(problem.cotangents, "final_state", heads, K, V)),
-        du(device.template result<"dUc">(heads, len, V)),
+        du(device.template result<"dU">(heads, len, V)),
         updates(device.template result<"dGc">(heads, of.chunks * D, V)),
-        errors(device.template result<"Ec">(heads, len, V)),
+        errors(device.template result<"E">(heads, len, V)),
         adjoints(device.template result<"Gc">(heads, of.chunks * D, V)),
         dk_reads(device.template result<"dKc">(heads, len, K)),
-        dlog_decay_reads(gates<"gates">()),
+        dlog_decay_reads(rows_if_decays<Rule, "gates">(device, heads, len)),
         dq_parts(device.template result<"part">(heads, of.group == 1 ? 0 : len, K)),
         dk_parts(device.template result<"part">(heads * key_parts, keys_whole ? 0 : len, K)),
         dp_parts(device.template result<"part">(heads, predicts(Rule) && !keys_whole ? len : 0, K)),
@@ -141,7 +146,7 @@ struct GatedDeltaGradientPlan {
         dk(device.template result<"out">(of.shared, len, K)),
         dp(device.template result<"out">(of.shared, predicts(Rule) ? len : 0, K)),
         dbeta(device.template result<"dbeta">(heads, len, 1)),
-        dlog_decay(gates<"dlog_decay">()),
+        dlog_decay(rows_if_decays<Rule, "dlog_decay">(device, heads, len)),
         dv(device.template result<"out">(heads, len, V)),
         dinitial_state(device.template result<"initial">(heads, K, V)) {}
 
@@ -160,15 +165,6 @@ struct GatedDeltaGradientPlan {
     if (predicts(Rule)) all["p"] = device.array_of(dp, {len, K});
     return all;
   }
-
- private:
-  template <FixedString Site>
-  Values gates() const {
-    if constexpr (has_decays(Rule))
-      return device.template result<Site>(heads, len, 1);
-    else
-      return device.template result<"beta">(heads, 0, 1);
-  }
 };
 
 template <class Tiles, DeltaRule Rule, class Device>
@@ -185,7 +181,7 @@ void GatedDeltaGradientPlan<Tiles, Rule, Device>::backward(const Values& beta, c
       {of.k.in(), of.p.in(), of.inverse.in(), du.in(), updates.in(), final_cotangent.in(), beta.row_in(),
        of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(), errors.out(), adjoints.out(), dinitial_state.out(),
        len, of.group});
-  device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Rule>, B, predicts(Rule) ? 1 : 2>(
+  device.template launch<GatedDeltaGradients<B, C, D, gradient_DV, stages, Rule>, B, 2>(
       5, heads, of.chunks,
       {of.k.in(), of.v.in(), of.p.in(), of.u.in(), of.states.in(), adjoints.in(), errors.in(), dk_reads.in(),
        beta.row_in(), decay.row_in(logs), of.to_error.row_in(), of.to_end.row_in(), of.totals.row_in(),
@@ -204,12 +200,8 @@ Answer gated_delta_plan(const Device& device, const RecurrenceShape& shape, cons
   GatedDeltaPlan<Tiles, Rule, Device> rule(device, shape, problem, std::move(keys), device.scale(shape, problem),
                                            {.lag = lag});
   const auto beta = device.template input<"beta">(problem.inputs, "beta", heads, len, 1);
-  const auto log_decay = [&] {
-    if constexpr (has_decays(Rule))
-      return device.template input<"decay">(problem.inputs, "log_decay", heads, len, 1);
-    else
-      return device.template result<"beta">(heads, 0, 1);
-  }();
+  const auto log_decay = device.template input<site_if_decays<Rule, "decay">()>(problem.inputs, "log_decay", heads,
+                                                                                has_decays(Rule) ? len : 0, 1);
   device.forward([&] { rule.forward(beta, log_decay); });
   Answer answer{rule.outputs(), {}};
   if (problem.cotangents.empty()) return answer;

@@ -1,6 +1,8 @@
 #pragma once
 // The inputs of the plans of the ridge regressions: a problem's systems, and how far they are to be solved.
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "kernels/launches/ridge_launch.hpp"
@@ -54,5 +56,81 @@ struct RidgeInputs {
   Wide relative_;
   Values steps_;
 };
+
+/// What plans of chunks whose systems are solved have in common. `Tiles`: rows of a chunk, the compiled dimension, the
+/// stages of a pass, and its executors, of solves, of other work on chunks and on states.
+template <class Tiles, class Device>
+struct RidgePlan {
+  using B = typename Tiles::Executor;
+  using Chunks = typename Tiles::Chunks;
+  using S = typename Tiles::States;
+  using Values = typename Device::Values;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim;
+  static constexpr int stages = Tiles::stages;
+  const Device& device;
+  const Problem& problem;
+  const int heads, kv_heads, group, len, K, V, chunks;
+  const RidgeInputs<Device> in;
+  Values gram, state, solution, unit_solution, solution_unit;  ///< the last two: its rows of length one, their lengths
+
+  RidgePlan(const Device& on, const RidgeShape& s, const Problem& what)
+      : device(on),
+        problem(what),
+        heads(s.heads),
+        kv_heads(s.kv_heads),
+        group(s.group),
+        len(s.len),
+        K(s.key_dim),
+        V(s.value_dim),
+        chunks(ceil_div(len, C)),
+        in(on, s, what),
+        gram(states<"H">()),
+        state(states<"S">()),
+        solution(of_rows<"R">(K)),
+        unit_solution(of_rows<"X">(K)),
+        solution_unit(of_rows<"xunit">(1)) {}
+
+  template <FixedString Site>
+  Values states() const {
+    return device.template result<Site>(kv_heads, chunks * D, K);
+  }
+  template <FixedString Site>
+  Values of_rows(int columns) const {
+    return device.template result<Site>(heads, len, columns);
+  }
+  template <FixedString Site>
+  Values of_keys(int columns) const {
+    return device.template result<Site>(kv_heads, len, columns);
+  }
+  template <FixedString Site>
+  Values cotangent(std::string_view name, int rows, int columns) const {
+    return device.template input<Site>(problem.cotangents, name, heads, rows, columns);
+  }
+  RidgeSystem<B> system() const {
+    return {
+        in.k.in(), in.v.in(), in.lambda.in(), gram.in(), state.in(), in.ridge_unit.row_in(), in.template limits<B>(),
+        group,     kv_heads};
+  }
+  /// Launches the pass backward over adjoint states, of R rows after every chunk.
+  template <class Executor, Size R, bool Wide>
+  void carry_back(std::uint64_t number, const Values& start, const Values& add, Values& all) const {
+    device.template launch<AdjointStates<Executor, R, D, stages, Wide>, Executor>(
+        number, kv_heads, 1, {start.in(), add.in(), all.out(), chunks, group});
+  }
+  Arrays gradients_of(const Values& dq, const Values& dk, const Values& dv, const Values& dlambda) const {
+    return {{"q", device.array_of(dq, {len, K})},
+            {"k", device.array_of(dk, {len, K})},
+            {"v", device.array_of(dv, {len, V})},
+            {"lambda", in.ridge_gradient(dlambda)}};
+  }
+};
+
+template <template <class, class> class Plan, class Tiles, class Device>
+Answer ridge_plan(const Device& device, const RidgeShape& shape, const Problem& problem) {
+  Plan<Tiles, Device> plan(device, shape, problem);
+  Answer answer{plan.forward(), {}};
+  if (!problem.cotangents.empty()) answer.gradients = plan.gradients();
+  return answer;
+}
 
 }  // namespace assay::tile

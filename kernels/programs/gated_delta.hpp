@@ -315,7 +315,7 @@ struct GatedDeltaReads {
           b.store("dGc"_s, a.updates, head, chunk * DK, dG, j * DV);
           auto dU = b.atb("dU"_s, s.scores.first, s.dO[st]);
           dU.map("dU"_s, scaled);
-          b.store("dUc"_s, a.du, head, row0, dU, j * DV);
+          b.store("dU"_s, a.du, head, row0, dU, j * DV);
           b.mma_abt(dP, s.dO[st], s.U[st]);
           b.mma_abt(dQ, s.dO[st], s.S[st]);
         });
@@ -361,25 +361,24 @@ struct GatedDeltaReads {
   template <class Ex, class Row, class Keys>
   TILE_FN static auto through_reads(Ex& b, Smem& s, const Args& a, int head, int row0, const Row& to_row, Keys& dQ) {
     const auto scale = b.planted("dq_scale_twice"_s, a.scale, a.scale + a.scale);
-    const auto store = [&] {
-      b.mma(dQ, s.scores.second, s.K);
-      if (a.group == 1)
-        b.store("out"_s, a.dq, head, row0, dQ);
-      else
-        b.store("part"_s, a.dq_parts, head, row0, dQ);
+    const auto through_row = [&] {
+      if constexpr (has_decays(Rule)) {
+        dQ.map(
+            "dQ"_s, [&](auto x, auto decay) { return x * scale * decay; }, to_row);
+        auto q = in_registers(b, "from"_s, s.Q);
+        return b.dot("from"_s, q, dQ);
+      } else {
+        dQ.map("dQ"_s, [&](auto x) { return x * scale; });
+        return Nothing{};
+      }
     };
-    if constexpr (has_decays(Rule)) {
-      dQ.map(
-          "dQ"_s, [&](auto x, auto decay) { return x * scale * decay; }, to_row);
-      auto q = in_registers(b, "from"_s, s.Q);
-      auto from_row = b.dot("from"_s, q, dQ);
-      store();
-      return from_row;
-    } else {
-      dQ.map("dQ"_s, [&](auto x) { return x * scale; });
-      store();
-      return Nothing{};
-    }
+    auto from_row = through_row();
+    b.mma(dQ, s.scores.second, s.K);
+    if (a.group == 1)
+      b.store("out"_s, a.dq, head, row0, dQ);
+    else
+      b.store("part"_s, a.dq_parts, head, row0, dQ);
+    return from_row;
   }
 };
 
@@ -396,7 +395,7 @@ struct GatedDeltaAdjoints {
     typename B::template Tile<"K", C, DK> K[ST];
     TileIf<predicts(Rule), typename B::template Tile<"Kp", C, DK>> X[ST];
     typename B::template Tile<"Tc", C, C> T[ST];
-    typename B::template Tile<"dUc", C, DV> dU0[ST];
+    typename B::template Tile<"dU", C, DV> dU0[ST];
     typename B::template Tile<"dGc", DK, DV> dG[ST];
     typename B::template Tile<"Gc", DK, DV> G;
     typename B::template Tile<"dUc", C, DV> dU;
@@ -441,7 +440,7 @@ struct GatedDeltaAdjoints {
           b.put(s.dU, dU);
           b.sync();
           auto E = b.atb("E"_s, s.T[st], s.dU);
-          b.store("Ec"_s, a.errors, head, j * C, E, v0);
+          b.store("E"_s, a.errors, head, j * C, E, v0);
           E.map("dV"_s, times, beta);
           E.map("F"_s, negative);
           decay("aF"_s, E, to_error);
@@ -477,7 +476,6 @@ struct GatedDeltaGradients {
     typename B::template Tile<"Uc", C, DV> U[ST];
     typename B::template Tile<"Sc", DK, DV> S[ST];
     typename B::template Tile<"Gc", DK, DV> G[ST];
-    typename B::template Tile<"Ec", C, DV> E[ST];
     typename B::template Tile<"Fc", C, DV> F;
     TileIf<has_decays(Rule),
            typename B::template InTurn<typename B::template Tile<"D1", C, C>, typename B::template Tile<"dLL", C, C>>>
@@ -546,7 +544,6 @@ struct GatedDeltaGradients {
     b.load(s.U[st], a.u, at.head, at.row0, j * DV);
     b.load(s.S[st], a.states, at.head, at.state0, j * DV);
     b.load(s.G[st], a.adjoints, at.head, at.state0, j * DV);
-    b.load(s.E[st], a.errors, at.head, at.row0, j * DV);
   }
   template <class Ex>
   TILE_FN static void put_scores(Ex& b, Smem& s, const Args& a, const Place& at) {
@@ -574,7 +571,7 @@ struct GatedDeltaGradients {
     }
     auto XS = b.ab("W"_s, error_keys(s), s.S[st]);
     decay("W"_s, XS, rows.to_error);
-    auto E = in_registers(b, "E"_s, s.E[st]), F = E;
+    auto E = b.load_acc("E"_s, Shape<C, DV>{}, a.errors, at.head, at.row0, j * DV), F = E;
     F.map("dV"_s, times, rows.beta);
     b.store("out"_s, a.dv, at.head, at.row0, F, j * DV);
     F.map("F"_s, negative);
@@ -649,23 +646,22 @@ struct GatedDeltaGradients {
 };
 
 inline constexpr SiteTable::Init delta_site_list[] = {
-    {"Q", Role::operand},        {"K", Role::operand},          {"V", Role::operand},
-    {"dO", Role::operand},       {"Sc", Role::operand},         {"Tc", Role::operand},
-    {"P", Role::operand},        {"Wc", Role::operand},         {"Uc", Role::operand},
-    {"Gc", Role::operand},       {"dGc", Role::operand},        {"dUc", Role::operand},
-    {"Lc", Role::operand},       {"Fc", Role::operand},         {"Mc", Role::operand},
-    {"Nc", Role::operand},       {"Ec", Role::operand},         {"dKc", Role::operand},
-    {"beta", Role::gate},        {"dbeta", Role::gate},         {"scale", Role::gate},
-    {"S0", Role::accumulator},   {"dfinal", Role::accumulator}, {"KK", Role::accumulator},
-    {"A", Role::accumulator},    {"T", Role::accumulator},      {"QK", Role::accumulator},
-    {"W", Role::accumulator},    {"U", Role::accumulator},      {"O", Role::accumulator},
-    {"o", Role::accumulator},    {"S", Role::accumulator},      {"G", Role::accumulator},
-    {"KG", Role::accumulator},   {"dU", Role::accumulator},     {"E", Role::accumulator},
-    {"LU", Role::accumulator},   {"R", Role::accumulator},      {"dV", Role::accumulator},
-    {"F", Role::accumulator},    {"dP", Role::accumulator},     {"dL", Role::accumulator},
-    {"dQ", Role::accumulator},   {"dK", Role::accumulator},     {"dX", Role::accumulator},
-    {"part", Role::accumulator}, {"final", Role::accumulator},  {"initial", Role::accumulator},
-    {"out", Role::output}};
+    {"Q", Role::operand},          {"K", Role::operand},           {"V", Role::operand},
+    {"dO", Role::operand},         {"Sc", Role::operand},          {"Tc", Role::operand},
+    {"P", Role::operand},          {"Wc", Role::operand},          {"Uc", Role::operand},
+    {"Gc", Role::operand},         {"dGc", Role::operand},         {"dUc", Role::operand},
+    {"Lc", Role::operand},         {"Fc", Role::operand},          {"Mc", Role::operand},
+    {"Nc", Role::operand},         {"dKc", Role::operand},         {"beta", Role::gate},
+    {"dbeta", Role::gate},         {"scale", Role::gate},          {"S0", Role::accumulator},
+    {"dfinal", Role::accumulator}, {"KK", Role::accumulator},      {"A", Role::accumulator},
+    {"T", Role::accumulator},      {"QK", Role::accumulator},      {"W", Role::accumulator},
+    {"U", Role::accumulator},      {"O", Role::accumulator},       {"o", Role::accumulator},
+    {"S", Role::accumulator},      {"G", Role::accumulator},       {"KG", Role::accumulator},
+    {"dU", Role::accumulator},     {"E", Role::accumulator},       {"LU", Role::accumulator},
+    {"R", Role::accumulator},      {"dV", Role::accumulator},      {"F", Role::accumulator},
+    {"dP", Role::accumulator},     {"dL", Role::accumulator},      {"dQ", Role::accumulator},
+    {"dK", Role::accumulator},     {"dX", Role::accumulator},      {"part", Role::accumulator},
+    {"final", Role::accumulator},  {"initial", Role::accumulator}, {"out", Role::output}};
 inline constexpr SiteTable delta_sites{delta_site_list};
 
 /// With decays.

@@ -70,6 +70,56 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const 
   return Y;
 }
 
+/// The parts of the systems of a chunk, whose keys have the head kv.
+template <ExecutorTypes B>
+struct RidgeSystem {
+  typename B::In k, v, lambda, gram, state;
+  typename B::RowIn ridge_unit;
+  SolveLimits<B> limits;
+  int group, kv_heads;
+};
+
+/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
+template <ExecutorTypes B, Size C, Size D>
+struct RidgeTiles {
+  typename B::template Tile<"K", C, D> K;
+  typename B::template Tile<"V", C, D> V;
+  typename B::template Tile<"lambda", C, D> lambda;
+  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
+  typename B::template Tile<"R", C, D> rows;       // factors of their products
+  typename B::template Tile<"U", C, C> of_pairs;   // and of those with the chunk's keys and values
+
+  template <class Ex>
+  TILE_FN void load(Ex& b, const RidgeSystem<B>& a, int kv, int head, int chunk) {
+    b.load(K, a.k, kv, chunk * C);
+    b.load(V, a.v, kv, chunk * C);
+    b.load(lambda, a.lambda, head, chunk * C);
+  }
+  /// sum + u x, of the pairs of a query and a key or value.
+  template <class Ex, class Sum, class Pairs, class Tile>
+  TILE_FN void add_pairs(Ex& b, Sum& sum, const Pairs& u, const Tile& x) {
+    b.put(of_pairs, u);
+    b.sync();
+    b.mma(sum, of_pairs, x);
+  }
+  /// Solutions of the chunk's systems; image(P) is the product of G with P, which `rows` hold.
+  template <class Ex, class Rows, class Image>
+  TILE_FN auto solve(Ex& b, const RidgeSystem<B>& a, int head, int chunk, const Rows& rhs, Image image) {
+    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
+      const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
+      return b.planted("ridge_forgotten"_s, l * p, p * 0);
+    });
+    const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
+    return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
+      auto AP = image(directions);
+      auto E = directions;
+      E.zip("ridge"_s, ridge, lambda, row_unit);
+      AP.zip("AP"_s, plus, E);
+      return AP;
+    });
+  }
+};
+
 /// Rows scaled to length one, as their operand holds them; the answer is their lengths. So no format's range is left,
 /// however large the ridge.
 template <class X, class Rows>

@@ -146,38 +146,25 @@ struct AffineStates {
 /// The parts of the systems of a chunk.
 template <ExecutorTypes B>
 struct AffineSystem {
-  typename B::In k, v, lambda, gram, state;
-  typename B::RowIn mean_k, mean_v, ridge_unit, count;  // count: 1, 2, ... for every row
-  SolveLimits<B> limits;
-  int group, kv_heads;
+  RidgeSystem<B> ridge;
+  typename B::RowIn mean_k, mean_v, count;  // count: 1, 2, ... for every row
 };
 
-/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
 template <ExecutorTypes B, Size C, Size D>
-struct AffineTiles {
+struct AffineTiles : RidgeTiles<B, C, D> {
   using Real = typename B::Real;
-  typename B::template Tile<"K", C, D> K;
-  typename B::template Tile<"V", C, D> V;
-  typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
-  typename B::template Tile<"R", C, D> rows;       // factors of their products
-
-  template <class Ex>
-  TILE_FN void load(Ex& b, const AffineSystem<B>& a, int kv, int head, int chunk) {
-    b.load(K, a.k, kv, chunk * C);
-    b.load(V, a.v, kv, chunk * C);
-    b.load(lambda, a.lambda, head, chunk * C);
-  }
+  using Of = RidgeTiles<B, C, D>;
 
   /// How far the mean before the chunk lies from that of every row: e.
   template <class Ex, class Tile, class Column, class Rows>
-  TILE_FN static auto apart(Ex& b, Tile& tile, const Column& mean, int chunk, const Rows& count) {
+  TILE_FN auto apart(Ex& b, Tile& tile, const Column& mean, int chunk, const Rows& count) {
     const Real before = static_cast<Real>(chunk * C);
     const auto lead = in_fp64([&](auto sum, auto m, auto n) {
       return n > 0 ? b.planted("mean_of_the_chunk_before"_s, ((n - before) * m - sum) / n, sum * 0) : sum * 0;
     });
     auto e = b.acc("mean"_s, Shape<C, D>{});
-    b.mma(e, b.cast("one"_s, ones<C>(b, true)), tile);
+    Of::add_pairs(b, e, ones<C>(b, true), tile);
+    b.sync();
     e.map("mean"_s, lead, mean, count);
     return e;
   }
@@ -190,14 +177,13 @@ struct AffineTiles {
   }
 
   /// sum + sum_j u_j (k_j - c) + n_0 f e.
-  template <class Ex, class St, class Rows, class Scores, class Row>
-  TILE_FN auto centred(Ex& b, St site, Rows sum, const Scores& u, const Rows& e, const Rows& c, const Row& f,
-                       int chunk) {
+  template <class Ex, class Rows, class Scores, class Row>
+  TILE_FN auto centred(Ex& b, Rows sum, const Scores& u, const Rows& e, const Rows& c, const Row& f, int chunk) {
     const Real before = static_cast<Real>(chunk * C);
     const auto more = in_fp64([&](auto x, auto lead, auto along) { return x + before * along * lead; });
     auto all = b.partial("all"_s, Shape<C>{});
     all.fold(b.row("alpha"_s, Shape<C>{}, 1), u);
-    b.mma(sum, b.cast(site, u), K);
+    Of::add_pairs(b, sum, u, Of::K);
     sum.zip("AP"_s, minus_times, c, all.total());
     sum.zip("AP"_s, more, e, f);
     return sum;
@@ -208,21 +194,12 @@ struct AffineTiles {
   TILE_FN auto solve(Ex& b, const AffineSystem<B>& a, int head, int chunk, const Rows& rhs, const Rows& e,
                      const Rows& c) {
     const auto centred_image = [&](auto x, auto mean) { return x - b.planted("image_not_centred"_s, mean, mean * 0); };
-    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
-      const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
-      return b.planted("ridge_forgotten"_s, l * p, p * 0);
-    });
-    const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
-      auto AP = b.ab("AP"_s, rows, state);
-      auto U = b.abt("U"_s, rows, K);
+    return Of::solve(b, a.ridge, head, chunk, rhs, [&](const auto& directions) {
+      auto AP = b.abt("AP"_s, Of::rows, Of::state);  // which is symmetric
+      auto U = b.abt("U"_s, Of::rows, Of::K);
       U.map("U"_s, centred_image, b.dot("U"_s, directions, c));
       U.mask([](int r, int col) { return r >= col; }, 0);
-      AP = centred(b, "U"_s, AP, U, e, c, b.dot("U"_s, directions, e), chunk);
-      auto E = directions;
-      E.zip("ridge"_s, ridge, lambda, row_unit);
-      AP.zip("AP"_s, plus, E);
-      return AP;
+      return centred(b, AP, U, e, c, b.dot("U"_s, directions, e), chunk);
     });
   }
 };
@@ -243,7 +220,7 @@ struct AffineOutputs {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
-    const int kv = b.planted("kv_head_modulo"_s, head / a.system.group, head % a.system.kv_heads);
+    const int kv = b.planted("kv_head_modulo"_s, head / a.system.ridge.group, head % a.system.ridge.kv_heads);
     const Real before = static_cast<Real>(chunk * C);
     const auto offset =
         in_fp64([&](auto q, auto c, auto n) { return n * (c - b.planted("offset_from_zero"_s, q, q * 0)); });
@@ -255,8 +232,8 @@ struct AffineOutputs {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.of.state, a.system.gram, kv, chunk * D);
+          s.of.load(b, a.system.ridge, kv, head, chunk);
+          b.load(s.of.state, a.system.ridge.gram, kv, chunk * D);
         },
         [&](int, int) {
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
@@ -267,7 +244,7 @@ struct AffineOutputs {
           Y = s.of.solve(b, a.system, head, chunk, Y, e, c);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.state, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.ridge.state, kv, chunk * D); },
         [&](int, int) {
           const auto u = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_v, kv, chunk * D);
           b.put(s.of.rows, Y);
@@ -279,7 +256,7 @@ struct AffineOutputs {
           auto O = b.abt("O"_s, s.of.rows, s.of.state);
           O.map("O"_s, negative);
           O.map("O"_s, more, u, b.dot("U"_s, Y, e));
-          b.mma(O, b.cast("F"_s, F), s.of.V);
+          s.of.add_pairs(b, O, F, s.of.V);
           O.scale(b.rows("xunit"_s, reciprocal, count));
           b.store("out"_s, a.o, head, chunk * C, O);
           b.store_row("xunit"_s, a.y_unit, head, chunk * C, to_unit_rows(b, Y));
@@ -303,7 +280,7 @@ struct AffineAdjoint {
 
   template <class Ex>
   TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int chunk) {
-    const int kv = head / a.system.group;
+    const int kv = head / a.system.ridge.group;
     const auto slope = in_fp64([&](auto x, auto y, auto unit, auto n) {
       return n > 0 ? -b.planted("dlambda_of_sums"_s, unit / n, decltype(unit){1}) * x * y : 0 * x;
     });
@@ -318,8 +295,8 @@ struct AffineAdjoint {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.of.state, a.system.state, kv, chunk * D);
+          s.of.load(b, a.system.ridge, kv, head, chunk);
+          b.load(s.of.state, a.system.ridge.state, kv, chunk * D);
         },
         [&](int, int) {
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
@@ -332,20 +309,19 @@ struct AffineAdjoint {
           b.put(s.of.rows, G);
           b.sync();
           b.mma(R, s.of.rows, s.of.state);
-          auto wide_g = b.cast("E"_s, G);
-          auto E = b.abt("E"_s, wide_g, s.of.V);
+          auto E = b.abt("E"_s, s.of.rows, s.of.V);
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
-          R = s.of.centred(b, "E"_s, R, E, e, c, b.dot("E"_s, G, f), chunk);
+          R = s.of.centred(b, R, E, e, c, b.dot("E"_s, G, f), chunk);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.gram, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.ridge.gram, kv, chunk * D); },
         [&](int, int) {
           auto X = s.of.solve(b, a.system, head, chunk, R, e, c);
           b.store("out"_s, a.dq, head, chunk * C, X);
           X.map("R"_s, negative);
           auto Y = b.load_acc("R"_s, Shape<C, D>{}, a.y, head, chunk * C), dlambda = X;
-          dlambda.zip("dlambda"_s, slope, Y, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C),
+          dlambda.zip("dlambda"_s, slope, Y, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge.ridge_unit, 0, chunk * C),
                       count);
           b.store("dlambda"_s, a.dlambda, head, chunk * C, dlambda);
           b.store_row("M"_s, a.of_x, head, chunk * C, b.rows("M"_s, share_of_x, b.dot("U"_s, Y, c), count));
@@ -375,6 +351,7 @@ struct AffineAdjointUpdates {
     typename B::template Tile<"Xc", C, D> share_y;
     typename B::template Tile<"X1", C, D> on_k;
     typename B::template Tile<"X1", C, D> on_v;
+    typename B::template Tile<"one", C, C> ones;
   };
 
   template <class Ex>
@@ -386,7 +363,7 @@ struct AffineAdjointUpdates {
     const auto copy_minus_rounded_times = [](auto, auto x, auto y) { return rounded_product(-x, y); };
     auto N = b.acc("W"_s, Shape<D, D>{}), P = N;
     auto d = b.acc("W"_s, Shape<C, D>{}), h = d;
-    const auto all = ones<C>(b, false);
+    b.put(s.ones, ones<C>(b, false));
     b.pipeline(
         Shape<ST>{}, a.group,
         [&](int i, int st) {
@@ -417,8 +394,8 @@ struct AffineAdjointUpdates {
           b.sync();
           b.mma_atb(N, s.root_x, s.root_y);
           b.mma_atb(P, s.dO[st], s.share_y);
-          b.mma(d, b.cast("one"_s, all), s.on_k);
-          b.mma(h, b.cast("one"_s, all), s.on_v);
+          b.mma(d, s.ones, s.on_k);
+          b.mma(h, s.ones, s.on_v);
         });
     b.store("W"_s, a.N, kv, chunk * D, N);
     b.store("W"_s, a.P, kv, chunk * D, P);

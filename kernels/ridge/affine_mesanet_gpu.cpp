@@ -10,14 +10,17 @@ template <Format F>
 inline constexpr int rows_of_chunk = F == Format::fp64 ? 16 : 32;
 int chunk_tile(const Problem&, Format precision) { return precision == Format::fp64 ? 1 : 0; }
 
-constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return affine_mesanet_plan<Tiles>(on...); };
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
+  return ridge_plan<AffineMesaPlan, Tiles>(on...);
+};
 
-/// A warp for every 16 rows: of a chunk, or of a state.
+/// While the systems of a chunk are solved, a warp has all its rows and some columns.
 template <class P, int D>
 struct Tiles {
   static constexpr int tokens = rows_of_chunk<P::precision>, dim = D, stages = 2;
-  using Executor = MmaBlock<P, tokens / 16>;
-  using States = MmaBlock<P, D / 16>;
+  using Executor = MmaBlock<P, 1, P::precision == Format::fp64 ? 1 : 4>;
+  using Chunks = MmaBlock<P, tokens / 16>;
+  using States = MmaBlock<P, tokens / 16, tokens / 8>;
 };
 
 std::string obstacle(const Problem& problem, Format precision) {

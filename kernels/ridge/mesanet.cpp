@@ -13,7 +13,7 @@ Answer run_chunkwise(const Problem& problem, const Policy& policy, int tile) {
   return with_scalar(policy, [&]<class T>() {
     return with_rows(std::max(shape.key_dim, shape.value_dim), tile, [&]<Size C, Size D>() {
       const HostDevice<T> device(shape, with_narrow_state(policy));
-      return mesanet_plan<HostTiles<T, C, D>>(device, shape, problem);
+      return ridge_plan<MesaPlan, HostTiles<T, C, D>>(device, shape, problem);
     });
   });
 }

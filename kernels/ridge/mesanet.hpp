@@ -80,63 +80,29 @@ struct MesaStates {
   }
 };
 
-/// The parts of the systems of a chunk.
-template <ExecutorTypes B>
-struct MesaSystem {
-  typename B::In k, v, lambda, gram, state;
-  typename B::RowIn ridge_unit;
-  SolveLimits<B> limits;
-  int group, kv_heads;
-};
-
-/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
-template <ExecutorTypes B, Size C, Size D>
-struct MesaTiles {
-  typename B::template Tile<"K", C, D> K;
-  typename B::template Tile<"V", C, D> V;
-  typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
-  typename B::template Tile<"R", C, D> rows;       // factors of their products
-
-  template <class Ex>
-  TILE_FN void load(Ex& b, const MesaSystem<B>& a, int kv, int head, int chunk) {
-    b.load(K, a.k, kv, chunk * C);
-    b.load(V, a.v, kv, chunk * C);
-    b.load(lambda, a.lambda, head, chunk * C);
-  }
-
-  /// Solutions of the chunk's systems.
-  template <class Ex, class Rows>
-  TILE_FN auto solve(Ex& b, const MesaSystem<B>& a, int head, int chunk, const Rows& rhs) {
-    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
-      const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
-      return b.planted("ridge_forgotten"_s, l * p, p * 0);
-    });
-    const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
-    return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
-      auto AP = b.ab("AP"_s, rows, state);
-      auto U = b.abt("U"_s, rows, K);
-      U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
-      b.mma(AP, b.cast("U"_s, U), K);
-      auto E = directions;
-      E.zip("ridge"_s, ridge, lambda, row_unit);
-      AP.zip("AP"_s, plus, E);
-      return AP;
-    });
-  }
-};
+/// Solutions of a chunk's systems.
+template <ExecutorTypes B, Size C, Size D, class Ex, class Rows>
+TILE_FN auto mesa_solve(Ex& b, RidgeTiles<B, C, D>& of, const RidgeSystem<B>& a, int head, int chunk, const Rows& rhs) {
+  return of.solve(b, a, head, chunk, rhs, [&](const auto&) {
+    auto AP = b.abt("AP"_s, of.rows, of.state);  // which is symmetric
+    auto U = b.abt("U"_s, of.rows, of.K);
+    U.mask([&](int r, int c) { return r >= c + b.planted("solves_before_the_write"_s, 0, 1); }, 0);
+    of.add_pairs(b, AP, U, of.K);
+    return AP;
+  });
+}
 
 /// x and o of a chunk.
 template <ExecutorTypes B, Size C, Size D>
 struct MesaOutputs {
   struct Args {
-    MesaSystem<B> system;
+    RidgeSystem<B> system;
     typename B::In q;
     typename B::Out x, unit_x, o;
     typename B::RowOut x_unit;
   };
   struct Smem {
-    MesaTiles<B, C, D> of;
+    RidgeTiles<B, C, D> of;
   };
 
   template <class Ex>
@@ -152,7 +118,7 @@ struct MesaOutputs {
         [&](int, int) {
           auto Q = b.load_acc("Q"_s, Shape<C, D>{}, a.q, head, chunk * C);
           X.zip("R"_s, copy, Q);
-          X = s.of.solve(b, a.system, head, chunk, X);
+          X = mesa_solve(b, s.of, a.system, head, chunk, X);
         });
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.state, kv, chunk * D); },
@@ -165,7 +131,7 @@ struct MesaOutputs {
           auto F = b.abt("F"_s, s.of.rows, s.of.K);
           F.mask(lower, 0);
           auto O = b.abt("O"_s, s.of.rows, s.of.state);
-          b.mma(O, b.cast("F"_s, F), s.of.V);
+          s.of.add_pairs(b, O, F, s.of.V);
           b.store("out"_s, a.o, head, chunk * C, O);
         });
   }
@@ -175,13 +141,13 @@ struct MesaOutputs {
 template <ExecutorTypes B, Size C, Size D>
 struct MesaAdjoint {
   struct Args {
-    MesaSystem<B> system;
+    RidgeSystem<B> system;
     typename B::In x, o_cotangent;
     typename B::Out unit_a, dq, dlambda;
     typename B::RowOut a_unit;
   };
   struct Smem {
-    MesaTiles<B, C, D> of;
+    RidgeTiles<B, C, D> of;
   };
 
   template <class Ex>
@@ -202,15 +168,14 @@ struct MesaAdjoint {
           b.put(s.of.rows, G);
           b.sync();
           b.mma(R, s.of.rows, s.of.state);
-          auto wide_g = b.cast("E"_s, G);
-          auto E = b.abt("E"_s, wide_g, s.of.V);
+          auto E = b.abt("E"_s, s.of.rows, s.of.V);
           E.mask(lower, 0);
-          b.mma(R, b.cast("E"_s, E), s.of.K);
+          s.of.add_pairs(b, R, E, s.of.K);
         });
     b.pipeline(
         Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.gram, kv, chunk * D); },
         [&](int, int) {
-          auto A = s.of.solve(b, a.system, head, chunk, R);
+          auto A = mesa_solve(b, s.of, a.system, head, chunk, R);
           b.store("out"_s, a.dq, head, chunk * C, A);
           auto X = b.load_acc("R"_s, Shape<C, D>{}, a.x, head, chunk * C), dlambda = A;
           dlambda.zip("dlambda"_s, slope, X, b.load_row("lunit"_s, Shape<C>{}, a.system.ridge_unit, 0, chunk * C));

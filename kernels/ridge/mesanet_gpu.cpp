@@ -8,14 +8,17 @@ namespace {
 constexpr int rows_of_chunk = 32;
 int chunk_tile(const Problem&, Format) { return 0; }
 
-constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) { return mesanet_plan<Tiles>(on...); };
+constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
+  return ridge_plan<MesaPlan, Tiles>(on...);
+};
 
-/// A warp for every 16 rows: of a chunk, or of a state.
+/// While the systems of a chunk are solved, a warp has all its rows and some columns.
 template <class P, int D>
 struct Tiles {
   static constexpr int tokens = rows_of_chunk, dim = D, stages = 2;
-  using Executor = MmaBlock<P, tokens / 16>;
-  using States = MmaBlock<P, D / 16>;
+  using Executor = MmaBlock<P, 1, P::precision == Format::fp64 ? 2 : 4>;
+  using Chunks = MmaBlock<P, tokens / 16, 2>;
+  using States = MmaBlock<P, tokens / 16, 4>;
 };
 
 std::string obstacle(const Problem& problem, Format precision) {
