@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/core/products.hpp"
 #include "kernels/core/tile.hpp"
 
 namespace assay::tile {
@@ -18,7 +17,6 @@ struct StaticPolicy {
   static constexpr Format precision = Precision;
   static constexpr const SiteTable& sites = Sites;
   static constexpr SiteTable table = Sites.contract(Precision);
-  static constexpr int products = products_per_rounding(Precision);
 };
 /// The format that policy P gives a site: an unknown site does not compile.
 template <class P, FixedString S>
@@ -79,11 +77,12 @@ struct RowGrid {
   }
 };
 
-/// Independent blocks 0, 1, ... of every head.
+/// Independent blocks 0, 1, ... of every head, the first of all heads first: systems of early tokens take the most
+/// steps.
 struct BlockGrid {
   int heads, blocks;
   int items() const { return heads * blocks; }
-  TILE_FN void get(int i, int& head, int& x) const { head = i / blocks, x = i % blocks; }
+  TILE_FN void get(int i, int& head, int& x) const { head = i % heads, x = i / heads; }
 };
 
 /// The part of a pack's launch for one sequence. Tensor maps in arguments are fenced in lines of 128.

@@ -11,11 +11,11 @@ TILE_FN Real step_back(Real sum, Real decay, Real now, Real late) {
 }
 
 /// d(i) = sum_{l <= i - lag} x(l) prod_{l < r <= i - lag} exp(g_r).
-template <class P, int W, class St, class Dst, class Src>
-TILE_FN void decay_scan(MmaBlock<P, W>& b, St, Dst& d, const Src& x, const typename MmaBlock<P, W>::RowIn& g, int head,
-                        int row0, int lag = 0) {
+template <class P, int W, int Parts, class St, class Dst, class Src>
+TILE_FN void decay_scan(MmaBlock<P, W, Parts>& b, St, Dst& d, const Src& x,
+                        const typename MmaBlock<P, W, Parts>::RowIn& g, int head, int row0, int lag = 0) {
   constexpr int N = Dst::rows;
-  static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W>::threads);
+  static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W, Parts>::threads);
   using E = typename Dst::E;
   b.gather_decays(g, head, row0, N);
   b.sync();
@@ -29,11 +29,11 @@ TILE_FN void decay_scan(MmaBlock<P, W>& b, St, Dst& d, const Src& x, const typen
     }
   b.sync();
 }
-template <class P, int W, class St, class T, int MT>
-TILE_FN auto decay_scan(MmaBlock<P, W>& b, St st, const RowRegisters<T, MT>& x, const typename MmaBlock<P, W>::RowIn& g,
-                        int head, int row0, int lag = 0) {
+template <class P, int W, int Parts, class St, class T, int MT>
+TILE_FN auto decay_scan(MmaBlock<P, W, Parts>& b, St st, const RowRegisters<T, MT>& x,
+                        const typename MmaBlock<P, W, Parts>::RowIn& g, int head, int row0, int lag = 0) {
   constexpr int N = MT * 16 * W;
-  static_assert(2 * N <= MmaBlock<P, W>::scratch_elements);
+  static_assert(2 * N <= MmaBlock<P, W, Parts>::scratch_elements);
   b.gather_decays(g, head, row0, N), b.gather(x, N);
   T* const sums = b.scratch() + N;
   b.alone([&] {
@@ -49,11 +49,11 @@ TILE_FN auto decay_scan(MmaBlock<P, W>& b, St st, const RowRegisters<T, MT>& x, 
   return o;
 }
 /// d(l) = now(l) + late(l + 1) + exp(g_{l+1}) d(l + 1), from the last row.
-template <class P, int W, class St, class Dst, class Src>
-TILE_FN void decay_scan_adjoint(MmaBlock<P, W>& b, St, Dst& d, const Src& now, const Src& late,
-                                const typename MmaBlock<P, W>::RowIn& g, int head, int row0) {
+template <class P, int W, int Parts, class St, class Dst, class Src>
+TILE_FN void decay_scan_adjoint(MmaBlock<P, W, Parts>& b, St, Dst& d, const Src& now, const Src& late,
+                                const typename MmaBlock<P, W, Parts>::RowIn& g, int head, int row0) {
   constexpr int N = Dst::rows;
-  static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W>::threads);
+  static_assert(Src::rows == N && Src::cols == Dst::cols && Dst::cols <= MmaBlock<P, W, Parts>::threads);
   using Real = typename P::Real;
   b.gather_decays(g, head, row0, N);
   b.sync();
@@ -68,12 +68,12 @@ TILE_FN void decay_scan_adjoint(MmaBlock<P, W>& b, St, Dst& d, const Src& now, c
   }
   b.sync();
 }
-template <class P, int W, class St, class T, int MT>
-TILE_FN auto decay_scan_adjoint(MmaBlock<P, W>& b, St st, const RowRegisters<T, MT>& now,
-                                const RowRegisters<T, MT>& late, const typename MmaBlock<P, W>::RowIn& g, int head,
-                                int row0) {
+template <class P, int W, int Parts, class St, class T, int MT>
+TILE_FN auto decay_scan_adjoint(MmaBlock<P, W, Parts>& b, St st, const RowRegisters<T, MT>& now,
+                                const RowRegisters<T, MT>& late, const typename MmaBlock<P, W, Parts>::RowIn& g,
+                                int head, int row0) {
   constexpr int N = MT * 16 * W;
-  static_assert(3 * N <= MmaBlock<P, W>::scratch_elements);
+  static_assert(3 * N <= MmaBlock<P, W, Parts>::scratch_elements);
   b.gather_decays(g, head, row0, N), b.gather(now, N), b.gather(late, 2 * N);
   T* const sums = b.scratch() + N;
   b.alone([&] {

@@ -269,25 +269,34 @@ struct RegisterOps {
   template <class St, int R>
   TILE_FN auto load_row(St, Shape<R>, const RowIn& g, int head, int row0) {
     RowRegisters<Real, R / (16 * Warps)> o;
-    each_row(o, [&](Real& y, int r) { y = round_as<format_at<P, St>>(element(g, head, row0 + r)); });
+    const Numbers numbers(g, head, row0);
+    each_row(o, [&](Real& y, int r) { y = round_as<format_at<P, St>>(numbers.at(r)); });
     return o;
   }
   template <class St, int C>
   TILE_FN auto load_col(St, Shape<1, C>, const RowIn& g, int head, int col0) {
     constexpr int NT = C / (8 * Parts);
     ColRegisters<Real, NT> o;
+    const Numbers numbers(g, head, col0);
+    const auto load = [&](auto at) {
 #pragma unroll
-    for (int nt = 0; nt < NT; ++nt)
+      for (int nt = 0; nt < NT; ++nt)
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        o.v[nt][i] = round_as<format_at<P, St>>(element(g, head, col0 + (w.part * NT + nt) * 8 + 2 * w.slot() + i));
+        for (int i = 0; i < 2; ++i)
+          o.v[nt][i] = round_as<format_at<P, St>>(at((w.part * NT + nt) * 8 + 2 * w.slot() + i));
+    };
+    if (numbers.step == 1 && C <= numbers.count)  // within loops over tiles: their addresses are constants apart
+      load([&](int c) { return numbers.p[c]; });
+    else
+      load([&](int c) { return numbers.at(c); });
     return o;
   }
   template <class St, class T, int MT>
   TILE_FN void store_row(St, const RowOut& g, int head, int row0, const RowRegisters<T, MT>& x) {
     if (g.p == nullptr || w.slot() != 0 || w.part != 0) return;
+    Real* const p = static_cast<Real*>(g.p) + g.at(head, row0);
     each_row(x, [&](const T& y, int r) {
-      if (row0 + r < g.rows) static_cast<Real*>(g.p)[g.at(head, row0 + r)] = round_as<format_at<P, St>>(y);
+      if (row0 + r < g.rows) p[r * g.beside] = round_as<format_at<P, St>>(y);
     });
   }
   /// Of this part's columns, as is that of tiles.
@@ -359,9 +368,14 @@ struct RegisterOps {
     each_row(r, [](Real& y, int) { y = 0; });
     return r;
   }
-  TILE_FN static Real element(const RowIn& g, int head, int row) {
-    return row < g.rows ? static_cast<const Real*>(g.p)[g.at(head, row)] : Real(0);
-  }
+  /// A head's from a row on; zeros beyond the array.
+  struct Numbers {
+    const Real* p;
+    int step, count;
+    TILE_FN Numbers(const RowIn& g, int head, int row0)
+        : p(static_cast<const Real*>(g.p) + g.at(head, row0)), step(g.beside), count(g.rows - row0) {}
+    TILE_FN Real at(int r) const { return r < count ? p[r * step] : Real(0); }
+  };
   TILE_FN static float exponential(float x) { return ::expf(x); }
   TILE_FN static double exponential(double x) { return ::exp(x); }
 };

@@ -46,8 +46,9 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
   template <class St, int R>
   TILE_FN auto decays(St st, Shape<R> shape, const RowIn& g, int head, int row0) {
     auto o = this->row(st, shape, 1);
+    const typename Base::Numbers numbers(g, head, row0);
     this->each_row(o, [&](Real& y, int r) {
-      const Real x = Base::element(g, head, row0 + r);
+      const Real x = numbers.at(r);
       if (row0 + r < g.rows) y = round_as<format_at<P, St>>(g.logs ? Base::exponential(x) : x);
     });
     return o;
@@ -186,7 +187,7 @@ struct MmaDecays : MmaProducts<P_, Warps_, Parts_> {
 
   /// The decay of a row, 1 beyond the end.
   TILE_FN static Real decay(const RowIn& g, int head, int row) {
-    const Real x = Base::element(g, head, row);
+    const Real x = typename Base::Numbers(g, head, row).at(0);
     return row >= g.rows ? Real(1) : g.logs ? Base::exponential(x) : x;
   }
 

@@ -77,29 +77,23 @@ struct MmaMemory : RegisterOps<P_, Warps_, Parts_> {
   template <class Tl>
   TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
     using E = typename Tl::E;
-    constexpr int chunks = Tl::chunks;
+    constexpr int chunks = Tl::chunks, size = Tl::chunk_elements;
     static_assert(Tl::rows * chunks % threads == 0 && (threads % chunks == 0 || chunks % threads == 0));
-    const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
-    const int thread = threadIdx.x;
+    const int step = g.beside * g.cols, row = threadIdx.x / chunks, chunk = threadIdx.x % chunks;
+    const E* const from = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols + col0 + row * step + chunk * size;
 #pragma unroll
     for (int i = 0; i < Tl::rows * chunks / threads; ++i) {
-      int r, chunk;
-      if constexpr (threads % chunks == 0)
-        r = thread / chunks + i * (threads / chunks), chunk = thread % chunks;
-      else
-        r = i / (chunks / threads), chunk = thread + i % (chunks / threads) * threads;
-      load_chunk(t, g, base, row0, col0, r, chunk);
+      const int r = i * threads / chunks, c = i * threads % chunks;
+      load_chunk(t, row + r, chunk + c, from + r * step + c * size,
+                 row0 + row + r < g.rows && col0 + (chunk + c) * size < g.cols);
     }
   }
-  /// Of row r of the tile, the 16 bytes from there on; `base`: row0's.
-  template <class Tl, class E>
-  TILE_FN static void load_chunk(Tl& t, const In& g, const E* base, int row0, int col0, int r, int chunk) {
-    const int col = col0 + chunk * Tl::chunk_elements;
-    const bool inside = row0 + r < g.rows && col < g.cols;
-    const void* source = inside ? base + std::size_t(r * g.beside) * g.cols + col : static_cast<const E*>(g.p);
+  /// 16 bytes, or zeros.
+  template <class Tl>
+  TILE_FN static void load_chunk(Tl& t, int r, int chunk, const void* from, bool there) {
     asm volatile(
         "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(t.raw) + Tl::chunk_offset(r, chunk)),
-        "l"(source), "r"(inside ? 16 : 0)
+        "l"(from), "r"(there ? 16 : 0)
         : "memory");
   }
   /// Values that `store` wrote at the site, straight to registers; zeros beyond the array. Columns are a multiple of 8.

@@ -19,27 +19,8 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
     static constexpr int rows = R, cols = C, MT = R / (16 * Warps), KT = C / Atom<F>::depth;
     typename Atom<F>::Register a[MT][KT][4];
   };
-  /// As wide as the accumulators: no tensor core takes it.
-  template <int R, int C>
-  struct WideOperand {
-    static constexpr Format format = Format::fp32;
-    static constexpr int rows = R, cols = C, MT = R / (16 * Warps);
-    float wide[MT][C / 8][4];
-  };
   template <class St, class A>
-  requires(format_at<P, St> == Format::fp32) TILE_FN auto cast(St, const A& s) {
-    static_assert(Parts == 1, "a row's columns are in one warp");
-    WideOperand<A::rows, A::cols> o;
-#pragma unroll
-    for (int mt = 0; mt < o.MT; ++mt)
-#pragma unroll
-      for (int nt = 0; nt < A::cols / 8; ++nt)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) o.wide[mt][nt][i] = s.x[mt][nt][i];
-    return o;
-  }
-  template <class St, class A>
-  requires(format_at<P, St> != Format::fp32) TILE_FN auto cast(St, const A& s) {
+  TILE_FN auto cast(St, const A& s) {
     static_assert(Parts == 1, "a row's columns are in one warp");
     constexpr Format F = format_at<P, St>;
     Operand<F, A::rows, A::cols> o;
@@ -499,8 +480,6 @@ struct MmaProducts : MmaMemory<P_, Warps_, Parts_> {
       const int column = i / 2, half = i % 2;
       if constexpr (requires { x.level; }) {
         a[i] = x.has(r + 8 * half, k + column) ? number_at(x.m, r + 8 * half, k + column) : 0;
-      } else if constexpr (requires { x.wide; }) {
-        a[i] = x.wide[mt][kk][2 * half + column];
       } else if constexpr (
           requires { x.t; } || requires { x.raw; }) {
         a[i] = number_at(x, r + 8 * half, k + column);

@@ -27,11 +27,14 @@ struct WideBlock : MmaBlock<P_, Warps_, Parts_> {
   template <class Tl>
   TILE_FN void load(Tl& t, const In& g, int head, int row0, int col0 = 0) {
     using E = typename Tl::E;
-    constexpr int all = Tl::rows * Tl::chunks;
-    const E* base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols;
+    constexpr int chunks = Tl::chunks, size = Tl::chunk_elements;
+    const int step = g.beside * g.cols;
+    const E* const base = static_cast<const E*>(g.p) + g.at(head, row0) * g.cols + col0;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < all; i += threads)
-      this->load_chunk(t, g, base, row0, col0, i / Tl::chunks, i % Tl::chunks);
+    for (int i = threadIdx.x; i < Tl::rows * chunks; i += threads) {
+      const int r = i / chunks, c = i % chunks;
+      this->load_chunk(t, r, c, base + r * step + c * size, row0 + r < g.rows && col0 + c * size < g.cols);
+    }
   }
 };
 #else

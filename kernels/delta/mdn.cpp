@@ -19,9 +19,11 @@ namespace {
 template <class T, Size C, Size D, class Kind>
 struct Tiles {
   using Executor = HostBlock<T>;
-  using Weights = typename Kind::template Weights<Executor, C, D>;
+  using Gradients = Executor;
+  template <class Block>
+  using Weights = typename Kind::template Weights<Block, C, D>;
   static constexpr Size tokens = C, dim = D, values = D, pass_values = D;
-  static constexpr int stages = 2;
+  static constexpr int stages = 2, adjoint_stages = 2;
 };
 
 /// In the scalar that `policy` needs, rounded as `narrow` says.

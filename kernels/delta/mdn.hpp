@@ -34,6 +34,13 @@ struct MomentumRows {
   Row a, b, late_a, late_b, g, r, total_a, total_b, total_m;
 };
 
+/// Those of them that a step of a pass takes, g and r times eta.
+template <class Row, class Total>
+struct RowsOfChunk {
+  Row late_a, late_b, g, r;
+  Total total_a, total_b, total_m;
+};
+
 /// Gates in, weights out.
 template <ExecutorTypes B>
 struct MomentumGates {
@@ -417,6 +424,19 @@ struct MomentumSystem {
   }
 };
 
+/// All before a step starts, for memory answers late.
+template <Size C, Size DK, class X, class Rows, class Row>
+TILE_FN auto rows_of_chunk(X& b, const MomentumRows<Rows>& of, const Row& eta, int head, int chunk) {
+  const auto token = [&](auto site, const Rows& rows) { return b.load_row(site, Shape<C>{}, rows, head, chunk * C); };
+  const auto total = [&](auto site, const Rows& rows) { return b.load_row(site, Shape<DK>{}, rows, head, chunk * DK); };
+  const auto late_a = token("decay"_s, of.late_a), late_b = token("Gamma"_s, of.late_b), g = token("Gamma"_s, of.g),
+             r = token("decay"_s, of.r), step = b.load_row("eta"_s, Shape<C>{}, eta, head, chunk * C);
+  const auto total_a = total("decay"_s, of.total_a), total_b = total("Gamma"_s, of.total_b),
+             total_m = total("decay"_s, of.total_m);
+  return RowsOfChunk<decltype(late_a), decltype(total_a)>{
+      late_a, late_b, b.rows("Gamma"_s, times, step, g), b.rows("decay"_s, times, step, r), total_a, total_b, total_m};
+}
+
 /// The errors, and the state and momentum before every chunk. Blocks are DV columns of the values of a head.
 template <ExecutorTypes B, Size C, Size DK, Size DV, int ST>
 struct MomentumPass {
@@ -456,6 +476,7 @@ struct MomentumPass {
           b.load(s.T[st], a.inverse, head, j * C);
         },
         [&](int j, int st) {
+          const auto rows = rows_of_chunk<C, DK>(b, a.rows, a.eta, head, j);
           if (j == 0) S.zip("S"_s, copy, s.S0);
           if (j == 0 || b.planted("momentum_not_carried"_s, false, true)) M.zip("M"_s, copy, s.M0);
           b.store("Sc"_s, a.states, head, j * DK, S, v0);
@@ -464,29 +485,26 @@ struct MomentumPass {
           b.put(s.M, M);
           b.sync();
           auto W = b.ab("W"_s, s.P[st], s.S);
-          W.map("W"_s, times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, j * C));
+          W.map("W"_s, times, rows.late_a);
           W.zip("W"_s, taken_from, s.V[st]);
           auto of_momentum = b.ab("W"_s, s.P[st], s.M);
-          of_momentum.map("W"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, j * C));
+          of_momentum.map("W"_s, times, rows.late_b);
           if (b.planted("errors_without_momentum"_s, true, false)) W.zip("W"_s, plus, of_momentum);
           b.put(s.W, W);
           b.sync();
           auto E = b.ab("R"_s, s.T[st], s.W);
           E.map("E"_s, same);  // rounded once for those who read it here and there
           b.store("E"_s, a.errors, head, j * C, E, v0);
-          auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
           auto written = E;
-          written.map("X"_s, times,
-                      b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
+          written.map("X"_s, times, rows.g);
           b.put(s.gE, written);
-          E.map("X"_s, negative_times,
-                b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
+          E.map("X"_s, negative_times, rows.r);
           b.put(s.rE, E);
           b.sync();
-          S.map("S"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, j * DK));
-          S.zip("S"_s, minus_times, M, b.load_row("Gamma"_s, Shape<DK>{}, a.rows.total_b, head, j * DK));
+          S.map("S"_s, times, rows.total_a);
+          S.zip("S"_s, minus_times, M, rows.total_b);
           b.mma_atb(S, s.K[st], s.gE);
-          M.map("M"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, j * DK));
+          M.map("M"_s, times, rows.total_m);
           b.mma_atb(M, s.K[st], s.rE);
         });
     b.store("end"_s, a.final_state, head, 0, S, v0);
@@ -653,6 +671,7 @@ struct MomentumAdjointPass {
         },
         [&](int i, int st) {
           const int j = chunks - 1 - i;
+          const auto rows = rows_of_chunk<C, DK>(b, a.rows, a.eta, head, j);
           if (i == 0) G.zip("G"_s, copy, s.G0);
           if (i == 0) N.zip("N"_s, start, s.N0);
           b.store("Gc"_s, a.states, head, j * DK, G, v0);
@@ -660,7 +679,7 @@ struct MomentumAdjointPass {
           b.put(s.G, G);
           b.put(s.N, N);
           b.sync();
-          const auto dE = cotangents_of_errors(b, s, a, st, head, j);
+          const auto dE = cotangents_of_errors(b, s, st, rows);
           b.put(s.dE, dE);
           b.sync();
           auto R = b.atb("R"_s, s.T[st], s.dE);
@@ -668,16 +687,16 @@ struct MomentumAdjointPass {
           R.map("dR"_s, same);  // rounded once for those who read it here and there
           b.store("dR"_s, a.dvalues, head, j * C, R, v0);
           auto bR = R;
-          bR.map("X"_s, times, b.load_row("Gamma"_s, Shape<C>{}, a.rows.late_b, head, j * C));
+          bR.map("X"_s, times, rows.late_b);
           b.put(s.bR, bR);
-          R.map("X"_s, negative_times, b.load_row("decay"_s, Shape<C>{}, a.rows.late_a, head, j * C));
+          R.map("X"_s, negative_times, rows.late_a);
           b.put(s.aR, R);
           b.sync();
-          N.map("N"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_m, head, j * DK));
-          N.zip("N"_s, minus_step, G, b.load_row("Gamma"_s, Shape<DK>{}, a.rows.total_b, head, j * DK));
+          N.map("N"_s, times, rows.total_m);
+          N.zip("N"_s, minus_step, G, rows.total_b);
           N.zip("N"_s, plus, s.dM[st]);
           b.mma_atb(N, s.P[st], s.bR);
-          G.map("G"_s, times, b.load_row("decay"_s, Shape<DK>{}, a.rows.total_a, head, j * DK));
+          G.map("G"_s, times, rows.total_a);
           G.zip("G"_s, plus, s.dS[st]);
           b.mma_atb(G, s.P[st], s.aR);
         });
@@ -686,14 +705,12 @@ struct MomentumAdjointPass {
   }
 
  private:
-  template <class Ex>
-  TILE_FN static auto cotangents_of_errors(Ex& b, Smem& s, const Args& a, int st, int head, int j) {
-    auto eta = b.load_row("eta"_s, Shape<C>{}, a.eta, head, j * C);
+  template <class Ex, class Rows>
+  TILE_FN static auto cotangents_of_errors(Ex& b, Smem& s, int st, const Rows& rows) {
     auto dE = b.ab("dE"_s, s.K[st], s.G);
-    dE.map("dE"_s, times, b.rows("Gamma"_s, times, eta, b.load_row("Gamma"_s, Shape<C>{}, a.rows.g, head, j * C)));
+    dE.map("dE"_s, times, rows.g);
     auto of_momentum = b.ab("dE"_s, s.K[st], s.N);
-    of_momentum.map("dE"_s, times,
-                    b.rows("decay"_s, times, eta, b.load_row("decay"_s, Shape<C>{}, a.rows.r, head, j * C)));
+    of_momentum.map("dE"_s, times, rows.r);
     dE.zip("dE"_s, minus, of_momentum);
     dE.zip("dE"_s, plus, s.dE0[st]);
     return dE;

@@ -28,9 +28,13 @@ template <class P, int D, class Kind>
 struct Tiles {
   static constexpr MomentumChunk chunk = momentum_chunk<P::precision, D>();
   using Executor = MmaBlock<P, chunk.length / 16>;
-  using Weights = typename Kind::template Weights<Executor, chunk.length, D>;
+  /// Logs take the maximum of a row, which is in one warp.
+  using Gradients = std::conditional_t<std::is_same_v<Kind, LinearMomentum>,
+                                       MmaBlock<P, chunk.length / 16, chunk.length / 16>, Executor>;
+  template <class Block>
+  using Weights = typename Kind::template Weights<Block, chunk.length, D>;
   static constexpr int tokens = chunk.length, dim = D, values = chunk.values, pass_values = chunk.pass_values,
-                       stages = 3;
+                       stages = 3, adjoint_stages = 2;
 };
 template <class P, int D>
 using LinearTiles = Tiles<P, D, LinearMomentum>;

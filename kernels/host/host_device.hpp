@@ -284,7 +284,7 @@ struct HostTiles {
   using Chunks = Executor;  ///< of work for all chunks at once
   static constexpr Size tokens = C, dim = D, values = D, read_values = D, gradient_values = D, pass_values = D,
                         adjoint_values = D;
-  static constexpr int stages = 2;
+  static constexpr int stages = 2, solves_together = 1;
 };
 
 /// X(E, scalar, tokens, dimension) for every scalar: instances of plans that several rooms share, which are compiled

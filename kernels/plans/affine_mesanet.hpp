@@ -8,8 +8,8 @@ namespace assay::tile {
 template <class Tiles, class Device>
 struct AffineMesaPlan : RidgePlan<Tiles, Device> {
   using Base = RidgePlan<Tiles, Device>;
-  using Base::C, Base::D, Base::stages, Base::device, Base::heads, Base::kv_heads, Base::group, Base::len, Base::K,
-      Base::V, Base::chunks, Base::in, Base::gram, Base::state, Base::solution, Base::unit_solution,
+  using Base::C, Base::D, Base::R, Base::together, Base::stages, Base::device, Base::heads, Base::kv_heads, Base::group,
+      Base::len, Base::K, Base::V, Base::chunks, Base::in, Base::gram, Base::state, Base::solution, Base::unit_solution,
       Base::solution_unit;
   using typename Base::B, typename Base::S, typename Base::Chunks, typename Base::Values;
   Values mean_k, mean_v;
@@ -62,7 +62,7 @@ struct AffineMesaPlan : RidgePlan<Tiles, Device> {
     auto first_d = device.template result<"W">(heads, C, D), first_h = device.template result<"W">(heads, C, D);
     auto dk = this->template of_keys<"out">(K), dv = this->template of_keys<"out">(V);
     device.backward([&] {
-      device.template launch<AffineAdjoint<B, C, D>, B>(
+      device.template launch<AffineAdjoint<B, C, D>, B, together>(
           3, heads, chunks,
           {system(), solution.in(), g.in(), x.out(), dq.out(), dlambda.out(), x_unit.row_out(), of_x.row_out(),
            of_y.row_out()});
@@ -74,10 +74,10 @@ struct AffineMesaPlan : RidgePlan<Tiles, Device> {
           5, heads, 1,
           {of_gram.in(), of_state.in(), of_mean_k.row_in(), of_mean_v.row_in(), mean_k.row_in(), mean_v.row_in(),
            first_d.out(), first_h.out(), len, chunks, group});
-      this->template carry_back<S, D, false>(6, start_gram, add_N, N);
-      this->template carry_back<S, D, false>(7, start_state, add_P, P);
-      this->template carry_back<Chunks, C, true>(8, first_d, add_d, d);
-      this->template carry_back<Chunks, C, true>(9, first_h, add_h, h);
+      this->template carry_back<S, R, false>(6, D, start_gram, add_N, N);
+      this->template carry_back<S, R, false>(7, D, start_state, add_P, P);
+      this->template carry_back<Chunks, C, true>(8, C, first_d, add_d, d);
+      this->template carry_back<Chunks, C, true>(9, C, first_h, add_h, h);
       device.template launch<AffineGradients<Chunks, C, D, stages>, Chunks>(
           10, kv_heads, chunks,
           {in.k.in(), in.v.in(), x.in(), unit_solution.in(), g.in(), N.in(), P.in(), d.in(), h.in(), x_unit.row_in(),

@@ -16,12 +16,12 @@ struct LogDomainMomentum {
 };
 
 /// The inputs and results of a forward pass, on a device. `Tiles`: tokens of a chunk, the compiled key dimension, the
-/// value columns of a block, in a pass over the chunks and in the work for all at once, the stages of a pass, their
-/// executor, and how tokens are weighed.
+/// value columns of a block, in a pass over the chunks and in the work for all at once, the stages of the passes,
+/// executors, and how tokens are weighed.
 template <class Tiles, class Device>
 struct MomentumPlan {
   using B = typename Tiles::Executor;
-  using Weights = typename Tiles::Weights;
+  using Chunks = typename Tiles::Gradients;
   using Values = typename Device::Values;
   static constexpr Size C = Tiles::tokens, D = Tiles::dim, DV = Tiles::values, pass_DV = Tiles::pass_values;
   static constexpr int stages = Tiles::stages;
@@ -72,7 +72,7 @@ struct MomentumPlan {
     const MomentumGates<B> gates{log_alpha.row_in(), log_mu.row_in(), beta.row_in(),
                                  each_row<typename B::RowOut>([](Values& x) { return x.row_out(); }), len};
     device.forward([&] {
-      device.template launch<MomentumSystem<B, C, D, Weights>, B>(
+      device.template launch<MomentumSystem<B, C, D, typename Tiles::template Weights<B>>, B>(
           0, heads, chunks,
           {k.in(), p.in(), gates, eta.row_in(), weights.out(), late_weights.out(), inverse.out(), group});
       device.template launch<MomentumPass<B, C, D, pass_DV, stages>, B>(
@@ -110,13 +110,13 @@ struct MomentumPlan {
           3, heads, chunks * blocks,
           {q.in(), k.in(), o_cotangent.in(), weights.in(), eta.row_in(), rows(), derrors.out(), state_updates.out(),
            momentum_updates.out(), scale, group, blocks});
-      device.template launch<MomentumAdjointPass<B, C, D, pass_DV, stages>, B>(
+      device.template launch<MomentumAdjointPass<B, C, D, pass_DV, Tiles::adjoint_stages>, B>(
           4, heads, ceil_div(V, pass_DV),
           {k.in(), p.in(), derrors.in(), state_updates.in(), momentum_updates.in(), inverse.in(), state_cotangent.in(),
            momentum_cotangent.in(), eta.row_in(), rows(), dv.out(), dvalues.out(), state_adjoints.out(),
            momentum_adjoints.out(), dinitial_state.out(), dinitial_momentum.out(), len, group});
       // clang-format off
-      device.template launch<MomentumGradients<B, C, D, DV, Weights>, B>(
+      device.template launch<MomentumGradients<Chunks, C, D, DV, typename Tiles::template Weights<Chunks>>, Chunks>(
           5, heads, chunks * blocks,
           {q.in(), k.in(), p.in(), errors.in(), dvalues.in(), o_cotangent.in(), states.in(), momenta.in(),
            state_adjoints.in(), momentum_adjoints.in(), weights.in(), late_weights.in(), log_alpha.row_in(),

@@ -8,8 +8,8 @@ namespace assay::tile {
 template <class Tiles, class Device>
 struct MesaPlan : RidgePlan<Tiles, Device> {
   using Base = RidgePlan<Tiles, Device>;
-  using Base::C, Base::D, Base::stages, Base::device, Base::heads, Base::kv_heads, Base::group, Base::len, Base::K,
-      Base::V, Base::chunks, Base::in, Base::gram, Base::state, Base::solution, Base::unit_solution,
+  using Base::C, Base::D, Base::R, Base::together, Base::stages, Base::device, Base::heads, Base::kv_heads, Base::group,
+      Base::len, Base::K, Base::V, Base::chunks, Base::in, Base::gram, Base::state, Base::solution, Base::unit_solution,
       Base::solution_unit, Base::system;
   using typename Base::B, typename Base::S, typename Base::Chunks, typename Base::Values;
   const Values wide_k;
@@ -25,11 +25,11 @@ struct MesaPlan : RidgePlan<Tiles, Device> {
     device.forward([&] {
       device.template launch<MesaUpdates<S, C, D>, S>(
           0, kv_heads, chunks, {in.k.in(), in.v.in(), wide_k.in(), gram_update.out(), state_update.out()});
-      device.template launch<MesaStates<S, D, stages, true>, S>(
-          1, kv_heads, 1, {gram_update.in(), gram.out(), final_gram.out(), chunks, group});
-      device.template launch<MesaStates<S, D, stages, false>, S>(
-          2, kv_heads, 1, {state_update.in(), state.out(), final_state.out(), chunks, group});
-      device.template launch<MesaOutputs<B, C, D>, B>(
+      device.template launch<MesaStates<S, R, D, stages, true>, S>(
+          1, kv_heads, ceil_div(D, R), {gram_update.in(), gram.out(), final_gram.out(), chunks, group});
+      device.template launch<MesaStates<S, R, D, stages, false>, S>(
+          2, kv_heads, ceil_div(D, R), {state_update.in(), state.out(), final_state.out(), chunks, group});
+      device.template launch<MesaOutputs<B, C, D>, B, together>(
           3, heads, chunks,
           {system(), in.q.in(), solution.out(), unit_solution.out(), o.out(), solution_unit.row_out()});
     });
@@ -48,14 +48,14 @@ struct MesaPlan : RidgePlan<Tiles, Device> {
     auto P = this->template states<"dSc">(), N = this->template states<"dSc">();
     auto dk = this->template of_keys<"out">(K), dv = this->template of_keys<"out">(V);
     device.backward([&] {
-      device.template launch<MesaAdjoint<B, C, D>, B>(
+      device.template launch<MesaAdjoint<B, C, D>, B, together>(
           4, heads, chunks, {system(), solution.in(), g.in(), a.out(), dq.out(), dlambda.out(), a_unit.row_out()});
       device.template launch<MesaAdjointUpdates<S, C, D, stages>, S>(
           5, kv_heads, chunks,
           {unit_solution.in(), a.in(), g.in(), solution_unit.row_in(), a_unit.row_in(), update_P.out(), update_N.out(),
            group});
-      this->template carry_back<S, D, false>(6, of_state, update_P, P);
-      this->template carry_back<S, D, false>(7, of_gram, update_N, N);
+      this->template carry_back<S, R, false>(6, D, of_state, update_P, P);
+      this->template carry_back<S, R, false>(7, D, of_gram, update_N, N);
       device.template launch<MesaGradients<Chunks, C, D, stages>, Chunks>(
           8, kv_heads, chunks,
           {in.k.in(), in.v.in(), unit_solution.in(), a.in(), g.in(), P.in(), N.in(), solution_unit.row_in(),

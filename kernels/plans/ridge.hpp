@@ -58,15 +58,16 @@ struct RidgeInputs {
 };
 
 /// What plans of chunks whose systems are solved have in common. `Tiles`: rows of a chunk, the compiled dimension, the
-/// stages of a pass, and its executors, of solves, of other work on chunks and on states.
+/// rows of a state (or values) in a block, the stages of a pass, the blocks of solves that a multiprocessor has at
+/// once, and executors, of solves, of other work on chunks and on states.
 template <class Tiles, class Device>
 struct RidgePlan {
   using B = typename Tiles::Executor;
   using Chunks = typename Tiles::Chunks;
   using S = typename Tiles::States;
   using Values = typename Device::Values;
-  static constexpr Size C = Tiles::tokens, D = Tiles::dim;
-  static constexpr int stages = Tiles::stages;
+  static constexpr Size C = Tiles::tokens, D = Tiles::dim, R = Tiles::values;
+  static constexpr int stages = Tiles::stages, together = Tiles::solves_together;
   const Device& device;
   const Problem& problem;
   const int heads, kv_heads, group, len, K, V, chunks;
@@ -111,11 +112,11 @@ struct RidgePlan {
         in.k.in(), in.v.in(), in.lambda.in(), gram.in(), state.in(), in.ridge_unit.row_in(), in.template limits<B>(),
         group,     kv_heads};
   }
-  /// Launches the pass backward over adjoint states, of R rows after every chunk.
+  /// Launches the pass backward over adjoint states of so many rows after every chunk, R of them to a block.
   template <class Executor, Size R, bool Wide>
-  void carry_back(std::uint64_t number, const Values& start, const Values& add, Values& all) const {
+  void carry_back(std::uint64_t number, int rows, const Values& start, const Values& add, Values& all) const {
     device.template launch<AdjointStates<Executor, R, D, stages, Wide>, Executor>(
-        number, kv_heads, 1, {start.in(), add.in(), all.out(), chunks, group});
+        number, kv_heads, ceil_div(rows, R), {start.in(), add.in(), all.out(), chunks, group, rows});
   }
   Arrays gradients_of(const Values& dq, const Values& dk, const Values& dv, const Values& dlambda) const {
     return {{"q", device.array_of(dq, {len, K})},

@@ -2,6 +2,7 @@
 // Systems (G_i + ridge_i) x_i = b_i by conjugate gradients, one for each row of a tile and all rows at once (Hestenes
 // and Stiefel 1952): what the ridge regressions launch. G_i is a sum over the keys up to row i, never formed: its
 // product is that of the state before the chunk and, under a causal mask, of the chunk's own keys.
+#include "kernels/core/functions.hpp"
 #include "kernels/core/same_bits.hpp"
 
 namespace assay::tile {
@@ -31,7 +32,10 @@ TILE_FN auto conjugate_gradients(X& b, Tile& directions, const Rows& rhs, const 
   };
   const auto going = [](auto square, auto stop, auto left) { return square > stop && left > 0 ? 1 : 0; };
   const auto one_less = [](auto left) { return left - 1; };
-  const auto unit_length = in_fp64([](auto square, auto go) { return go * over_root(square); });
+  // Or so: a device's logarithm takes what is below the least normal number of fp32 for zero.
+  const auto unit_length = []<class T>(T square, T go) {
+    return go * over_root(square > 0 ? maxi(square, T(0x1p-126)) : square);
+  };
   const auto best = [&](auto along, auto bend, auto go) {
     return b.planted("rows_not_frozen"_s, go > 0 && bend > 0, true) ? along / bend : 0;
   };
@@ -79,21 +83,25 @@ struct RidgeSystem {
   int group, kv_heads;
 };
 
-/// One state at a time, so that two blocks share a multiprocessor where a state has 64 KB.
+/// A state and what it is used with, one after the other, so that two blocks share a multiprocessor where a state has
+/// 64 KB: H with lambda while systems are solved, S with values.
 template <ExecutorTypes B, Size C, Size D>
 struct RidgeTiles {
   typename B::template Tile<"K", C, D> K;
-  typename B::template Tile<"V", C, D> V;
-  typename B::template Tile<"lambda", C, D> lambda;
-  typename B::template Tile<"state", D, D> state;  // H while systems are solved, or S
-  typename B::template Tile<"R", C, D> rows;       // factors of their products
-  typename B::template Tile<"U", C, C> of_pairs;   // and of those with the chunk's keys and values
+  typename B::template Tile<"state", D, D> state;
+  typename B::template InTurn<typename B::template Tile<"lambda", C, D>, typename B::template Tile<"V", C, D>> with;
+  typename B::template Tile<"R", C, D> rows;      // factors of their products
+  typename B::template Tile<"U", C, C> of_pairs;  // and of those with the chunk's keys and values
 
   template <class Ex>
-  TILE_FN void load(Ex& b, const RidgeSystem<B>& a, int kv, int head, int chunk) {
-    b.load(K, a.k, kv, chunk * C);
-    b.load(V, a.v, kv, chunk * C);
-    b.load(lambda, a.lambda, head, chunk * C);
+  TILE_FN void load_system(Ex& b, const RidgeSystem<B>& a, int kv, int head, int chunk) {
+    b.load(state, a.gram, kv, chunk * D);
+    b.load(with.first, a.lambda, head, chunk * C);
+  }
+  template <class Ex>
+  TILE_FN void load_values(Ex& b, const RidgeSystem<B>& a, int kv, int chunk) {
+    b.load(state, a.state, kv, chunk * D);
+    b.load(with.second, a.v, kv, chunk * C);
   }
   /// sum + u x, of the pairs of a query and a key or value.
   template <class Ex, class Sum, class Pairs, class Tile>
@@ -105,15 +113,19 @@ struct RidgeTiles {
   /// Solutions of the chunk's systems; image(P) is the product of G with P, which `rows` hold.
   template <class Ex, class Rows, class Image>
   TILE_FN auto solve(Ex& b, const RidgeSystem<B>& a, int head, int chunk, const Rows& rhs, Image image) {
-    const auto ridge = in_fp64([&](auto p, auto of_unit, auto unit) {
-      const auto l = b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
-      return b.planted("ridge_forgotten"_s, l * p, p * 0);
-    });
-    const auto row_unit = b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C);
+    const auto of_row = [&](auto of_unit, auto unit) {
+      return b.planted("ridge_on_sums"_s, unit, decltype(unit){1}) * of_unit;
+    };
+    const auto ridge = [&](auto p, auto l) { return b.planted("ridge_forgotten"_s, l * p, p * 0); };
+    auto L = in_registers(b, "ridge"_s, with.first);
+    L.map("ridge"_s, of_row, b.load_row("lunit"_s, Shape<C>{}, a.ridge_unit, 0, chunk * C));
+    b.sync();
+    b.put(with.first, L);
+    b.sync();
     return conjugate_gradients<C, D>(b, rows, rhs, a.limits, head, chunk * C, [&](const auto& directions) {
       auto AP = image(directions);
       auto E = directions;
-      E.zip("ridge"_s, ridge, lambda, row_unit);
+      E.zip("ridge"_s, ridge, with.first);
       AP.zip("AP"_s, plus, E);
       return AP;
     });
@@ -131,33 +143,34 @@ TILE_FN auto to_unit_rows(X& b, Rows& Y) {
       "xunit"_s, [](auto x) { return x > 0 ? 1 / x : 0; }, shrink);
 }
 
-/// Adjoint states of R rows after every chunk, last chunk first, from the sum of the group's cotangents: operands, or
-/// as wide as they are.
+/// R of the rows of adjoint states after every chunk, last chunk first, from the sum of the group's cotangents:
+/// operands, or as wide as they are.
 template <ExecutorTypes B, Size R, Size D, int ST, bool Wide>
 struct AdjointStates {
   struct Args {
     typename B::In start, updates;
     typename B::Out states;
-    int chunks, group;
+    int chunks, group, rows;
   };
   struct Smem {
     typename B::template Tile<"W", R, D> W[ST];
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const auto first = [&](auto x, auto y) { return b.planted("final_cotangent_dropped"_s, x + y, x); };
     auto S = b.acc("dS"_s, Shape<R, D>{});
     b.pipeline(
-        Shape<ST>{}, a.group, [&](int i, int st) { b.load(s.W[st], a.start, head * a.group + i, 0); },
+        Shape<ST>{}, a.group, [&](int i, int st) { b.load(s.W[st], a.start, head * a.group + i, block * R); },
         [&](int, int st) { S.zip("dS"_s, first, s.W[st]); });
+    const auto row = [&](int i) { return (a.chunks - 1 - i) * a.rows + block * R; };
     b.pipeline(
-        Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.updates, head, (a.chunks - 1 - i) * R); },
+        Shape<ST>{}, a.chunks, [&](int i, int st) { b.load(s.W[st], a.updates, head, row(i)); },
         [&](int i, int st) {
           if constexpr (Wide)
-            b.store("dS"_s, a.states, head, (a.chunks - 1 - i) * R, S);
+            b.store("dS"_s, a.states, head, row(i), S);
           else
-            b.store("dSc"_s, a.states, head, (a.chunks - 1 - i) * R, S);
+            b.store("dSc"_s, a.states, head, row(i), S);
           S.zip("dS"_s, plus, s.W[st]);
         });
   }

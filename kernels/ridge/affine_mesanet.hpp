@@ -232,8 +232,8 @@ struct AffineOutputs {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system.ridge, kv, head, chunk);
-          b.load(s.of.state, a.system.ridge.gram, kv, chunk * D);
+          b.load(s.of.K, a.system.ridge.k, kv, chunk * C);
+          s.of.load_system(b, a.system.ridge, kv, head, chunk);
         },
         [&](int, int) {
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
@@ -244,7 +244,7 @@ struct AffineOutputs {
           Y = s.of.solve(b, a.system, head, chunk, Y, e, c);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.ridge.state, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { s.of.load_values(b, a.system.ridge, kv, chunk); },
         [&](int, int) {
           const auto u = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_v, kv, chunk * D);
           b.put(s.of.rows, Y);
@@ -256,7 +256,7 @@ struct AffineOutputs {
           auto O = b.abt("O"_s, s.of.rows, s.of.state);
           O.map("O"_s, negative);
           O.map("O"_s, more, u, b.dot("U"_s, Y, e));
-          s.of.add_pairs(b, O, F, s.of.V);
+          s.of.add_pairs(b, O, F, s.of.with.second);
           O.scale(b.rows("xunit"_s, reciprocal, count));
           b.store("out"_s, a.o, head, chunk * C, O);
           b.store_row("xunit"_s, a.y_unit, head, chunk * C, to_unit_rows(b, Y));
@@ -295,27 +295,27 @@ struct AffineAdjoint {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system.ridge, kv, head, chunk);
-          b.load(s.of.state, a.system.ridge.state, kv, chunk * D);
+          b.load(s.of.K, a.system.ridge.k, kv, chunk * C);
+          s.of.load_values(b, a.system.ridge, kv, chunk);
         },
         [&](int, int) {
           const auto m = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_k, kv, chunk * D);
           const auto u = b.load_col("mean"_s, Shape<1, D>{}, a.system.mean_v, kv, chunk * D);
           e = s.of.apart(b, s.of.K, m, chunk, count), c = s.of.means(e, m);
-          const auto f = s.of.apart(b, s.of.V, u, chunk, count), w = s.of.means(f, u);
+          const auto f = s.of.apart(b, s.of.with.second, u, chunk, count), w = s.of.means(f, u);
           auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
           auto G = in_registers(b, "R"_s, dO);
           along_w = b.dot("E"_s, G, w);
           b.put(s.of.rows, G);
           b.sync();
           b.mma(R, s.of.rows, s.of.state);
-          auto E = b.abt("E"_s, s.of.rows, s.of.V);
+          auto E = b.abt("E"_s, s.of.rows, s.of.with.second);
           E.map("E"_s, minus, along_w);
           E.mask([](int r, int col) { return r >= col; }, 0);
           R = s.of.centred(b, R, E, e, c, b.dot("E"_s, G, f), chunk);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.ridge.gram, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { s.of.load_system(b, a.system.ridge, kv, head, chunk); },
         [&](int, int) {
           auto X = s.of.solve(b, a.system, head, chunk, R, e, c);
           b.store("out"_s, a.dq, head, chunk * C, X);

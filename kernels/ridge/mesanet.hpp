@@ -43,8 +43,8 @@ struct MesaUpdates {
   }
 };
 
-/// H or S before every chunk, and after the last one, once for each head of the group.
-template <ExecutorTypes B, Size D, int ST, bool Gram>
+/// R rows of H or S before every chunk, and after the last one, once for each head of the group.
+template <ExecutorTypes B, Size R, Size D, int ST, bool Gram>
 struct MesaStates {
   struct Args {
     typename B::In updates;
@@ -52,11 +52,11 @@ struct MesaStates {
     int chunks, group;
   };
   struct Smem {
-    typename B::template Tile<"W", D, D> W[ST];
+    typename B::template Tile<"W", R, D> W[ST];
   };
 
   template <class Ex>
-  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int) {
+  TILE_FN static void run(Ex& b, Smem& s, const Args& a, int head, int block) {
     const auto walk = [&](auto site) {
       const auto next = [&](auto x, auto y) {
         if constexpr (Gram)
@@ -64,14 +64,14 @@ struct MesaStates {
         else
           return b.planted("state_not_carried"_s, x + y, y);
       };
-      auto S = b.acc(site, Shape<D, D>{});
+      auto S = b.acc(site, Shape<R, D>{});
       b.pipeline(
-          Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D); },
+          Shape<ST>{}, a.chunks, [&](int j, int st) { b.load(s.W[st], a.updates, head, j * D + block * R); },
           [&](int j, int st) {
-            b.store(site, a.states, head, j * D, S);
+            b.store(site, a.states, head, j * D + block * R, S);
             S.zip(site, next, s.W[st]);
           });
-      for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, 0, S);
+      for (int i = 0; i < a.group; ++i) b.store("end"_s, a.end, head * a.group + i, block * R, S);
     };
     if constexpr (Gram)
       walk("H"_s);
@@ -112,8 +112,8 @@ struct MesaOutputs {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.of.state, a.system.gram, kv, chunk * D);
+          b.load(s.of.K, a.system.k, kv, chunk * C);
+          s.of.load_system(b, a.system, kv, head, chunk);
         },
         [&](int, int) {
           auto Q = b.load_acc("Q"_s, Shape<C, D>{}, a.q, head, chunk * C);
@@ -121,7 +121,7 @@ struct MesaOutputs {
           X = mesa_solve(b, s.of, a.system, head, chunk, X);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.state, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { s.of.load_values(b, a.system, kv, chunk); },
         [&](int, int) {
           b.put(s.of.rows, X);
           b.store("R"_s, a.x, head, chunk * C, X);
@@ -131,7 +131,7 @@ struct MesaOutputs {
           auto F = b.abt("F"_s, s.of.rows, s.of.K);
           F.mask(lower, 0);
           auto O = b.abt("O"_s, s.of.rows, s.of.state);
-          s.of.add_pairs(b, O, F, s.of.V);
+          s.of.add_pairs(b, O, F, s.of.with.second);
           b.store("out"_s, a.o, head, chunk * C, O);
         });
   }
@@ -159,8 +159,8 @@ struct MesaAdjoint {
     b.pipeline(
         Shape<2>{}, 1,
         [&](int, int) {
-          s.of.load(b, a.system, kv, head, chunk);
-          b.load(s.of.state, a.system.state, kv, chunk * D);
+          b.load(s.of.K, a.system.k, kv, chunk * C);
+          s.of.load_values(b, a.system, kv, chunk);
         },
         [&](int, int) {
           auto dO = b.load_acc("dO"_s, Shape<C, D>{}, a.o_cotangent, head, chunk * C);
@@ -168,12 +168,12 @@ struct MesaAdjoint {
           b.put(s.of.rows, G);
           b.sync();
           b.mma(R, s.of.rows, s.of.state);
-          auto E = b.abt("E"_s, s.of.rows, s.of.V);
+          auto E = b.abt("E"_s, s.of.rows, s.of.with.second);
           E.mask(lower, 0);
           s.of.add_pairs(b, R, E, s.of.K);
         });
     b.pipeline(
-        Shape<2>{}, 1, [&](int, int) { b.load(s.of.state, a.system.gram, kv, chunk * D); },
+        Shape<2>{}, 1, [&](int, int) { s.of.load_system(b, a.system, kv, head, chunk); },
         [&](int, int) {
           auto A = mesa_solve(b, s.of, a.system, head, chunk, R);
           b.store("out"_s, a.dq, head, chunk * C, A);

@@ -12,11 +12,12 @@ constexpr auto plan = []<class Tiles>(Instance<Tiles>, const auto&... on) {
   return ridge_plan<MesaPlan, Tiles>(on...);
 };
 
-/// While the systems of a chunk are solved, a warp has all its rows and some columns.
+/// While the systems of a chunk are solved, a warp has some of its rows and columns.
 template <class P, int D>
 struct Tiles {
-  static constexpr int tokens = rows_of_chunk, dim = D, stages = 2;
-  using Executor = MmaBlock<P, 1, P::precision == Format::fp64 ? 2 : 4>;
+  static constexpr int tokens = rows_of_chunk, dim = D, values = tokens, stages = 2,
+                       solves_together = info(P::precision).bits <= 16 ? 2 : 1;
+  using Executor = MmaBlock<P, tokens / 16, P::precision == Format::fp64 ? 2 : 4>;
   using Chunks = MmaBlock<P, tokens / 16, 2>;
   using States = MmaBlock<P, tokens / 16, 4>;
 };
